@@ -1,0 +1,1 @@
+"""The commands of ``bihm``, one a module: ``HELP``, ``add_arguments(parser)``, ``run(args)``."""
