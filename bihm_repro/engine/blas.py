@@ -1,0 +1,93 @@
+"""Finds a BLAS library to link with: the user's, scipy's own OpenBLAS, or the system's."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Blas", "find_blas"]
+
+
+@dataclass(frozen=True)
+class Blas:
+    """A BLAS with Fortran's ``sgemm_``: where it lies and where it was found."""
+
+    library: str          # file name for ``-l:`` or, where a folder is not known, for ``-l``
+    folder: str | None
+    origin: str
+
+    @property
+    def flags(self) -> str:
+        """The flags in the form that the engine's ``blas__ldflags`` takes."""
+        if self.folder is None:
+            return f"-l{self.library}"
+        return f"-L{self.folder} -l:{self.library} -Wl\\,-rpath\\,{self.folder}"
+
+    @property
+    def path(self) -> str | None:
+        """The library's file, where it is known."""
+        return None if self.folder is None else str(Path(self.folder) / self.library)
+
+
+def _has_sgemm(path: Path) -> bool:
+    try:
+        return hasattr(ctypes.CDLL(str(path)), "sgemm_")
+    except OSError:
+        return False
+
+
+def _beside_scipy() -> Blas | None:
+    spec = importlib.util.find_spec("scipy")
+    if spec is None or spec.origin is None:
+        return None
+    for libs in ("scipy.libs", "scipy/.dylibs"):
+        folder = Path(spec.origin).parent.parent / libs
+        for path in sorted(folder.glob("lib*openblas*")):
+            if _has_sgemm(path):
+                return Blas(path.name, str(folder), "bundled with scipy")
+    return None
+
+
+def _in_environment() -> Blas | None:
+    folder = Path(sys.prefix) / "lib"
+    for name in ("libopenblas.so", "libblas.so", "libopenblas.dylib", "libblas.dylib"):
+        path = folder / name
+        if path.exists() and _has_sgemm(path):
+            return Blas(name, str(folder), "the Python environment's")
+    return None
+
+
+def _of_system() -> Blas | None:
+    import ctypes.util
+
+    for name in ("openblas", "blas"):
+        found = ctypes.util.find_library(name)
+        if found and _has_sgemm(Path(found)):
+            return Blas(name, None, "the system's")
+    return None
+
+
+def _of_user() -> Blas | None:
+    """What the user's own ``THEANO_FLAGS`` or ``PYTENSOR_FLAGS`` name."""
+    flags = os.environ.get("THEANO_FLAGS", "") + "," + os.environ.get("PYTENSOR_FLAGS", "")
+    match = re.search(r"blas__ldflags=((?:\\,|[^,])*)", flags)
+    if match is None:
+        return None
+    words = match.group(1).replace("\\,", ",").split()
+    folder = next((word[2:] for word in words if word.startswith("-L")), None)
+    library = next((word[2:].lstrip(":") for word in words if word.startswith("-l")), None)
+    if library is None:
+        return None
+    if folder is not None and not library.startswith("lib"):
+        library = f"lib{library}.so"
+    return Blas(library, folder, "named by the user's flags")
+
+
+def find_blas() -> Blas | None:
+    """The first BLAS found: the user's flags, scipy's bundle, the environment's, the system's."""
+    return _of_user() or _beside_scipy() or _in_environment() or _of_system()

@@ -1,0 +1,48 @@
+"""Which engine and which device to use: ``BIHM_ENGINE`` and ``BIHM_DEVICE``, or the defaults."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from bihm_repro.errors import InputError
+
+__all__ = ["ENGINES", "DEVICES", "engine_name", "device_name", "choose"]
+
+ENGINES = ("theano", "pytensor")
+DEVICES = {"theano": ("cpu",), "pytensor": ("cpu", "jax-cpu", "gpu")}
+
+
+def engine_name() -> str:
+    """The engine asked for; theano where its last Python (3.11) allows, else pytensor."""
+    default = "theano" if sys.version_info < (3, 12) else "pytensor"
+    name = os.environ.get("BIHM_ENGINE") or default
+    if name not in ENGINES:
+        raise InputError(f"engine {name!r} is unknown: use {' or '.join(ENGINES)} "
+                         "(--engine or BIHM_ENGINE)")
+    return name
+
+
+def device_name() -> str:
+    """The device asked for, checked against what the engine can use."""
+    engine = engine_name()
+    name = os.environ.get("BIHM_DEVICE") or "cpu"
+    allowed = DEVICES[engine]
+    if name not in allowed:
+        hint = "" if engine == "pytensor" else "; GPUs are reached with --engine pytensor"
+        raise InputError(f"device {name!r} is not one of engine {engine}: "
+                         f"use {', '.join(allowed)}{hint}")
+    return name
+
+
+def choose(engine: str | None = None, device: str | None = None,
+           threads: int | None = None) -> None:
+    """Record what the command line asked for; has to come before the engine's import."""
+    for variable, value in (("BIHM_ENGINE", engine), ("BIHM_DEVICE", device)):
+        if value:
+            os.environ[variable] = value
+    if threads is not None:
+        if threads < 1:
+            raise InputError(f"--threads {threads}: at least 1 is needed")
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    device_name()

@@ -1,0 +1,30 @@
+"""The symbolic engine's names, the same whichever engine stands behind them.
+
+Importing this module picks the engine, sets it up and imports it; nothing else in the project
+imports an engine. A model is written against these names only:
+
+``T``           the tensor module
+``function``    compiles inputs, outputs and updates
+``shared``      a variable that keeps its value between calls
+``grad``        symbolic differentiation
+``COp, Apply``  what a fused Op is made of
+"""
+
+from __future__ import annotations
+
+from bihm_repro.engine.choice import device_name, engine_name
+
+__all__ = ["Apply", "COp", "MethodNotDefined", "T", "blas", "device", "engine", "floatX",
+           "function", "grad", "shared", "threads", "version"]
+
+engine = engine_name()
+device = device_name()
+
+if engine == "theano":
+    from bihm_repro.engine.theano_engine import (
+        Apply, COp, MethodNotDefined, T, blas, floatX, function, grad, shared, threads, version,
+    )
+else:
+    from bihm_repro.engine.pytensor_engine import (
+        Apply, COp, MethodNotDefined, T, blas, floatX, function, grad, shared, threads, version,
+    )

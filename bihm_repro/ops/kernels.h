@@ -1,0 +1,414 @@
+// Bernoulli layers in one pass over memory, shared by all fused Ops.
+//
+// A row of logits l becomes, in registers, the probability s(l), a sample or the comparison with
+// given values, the row's log-probability and the residual s(l) - value. Vectors are GCC's own
+// (eight floats), so the same code is AVX2 where the machine has it and SSE or NEON where not.
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <cstdlib>
+#include <algorithm>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+extern "C" {
+void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*,
+            const float*, const int*, const float*, const int*, const float*, float*, const int*);
+void openblas_set_num_threads(int) __attribute__((weak));
+int openblas_get_num_threads(void) __attribute__((weak));
+}
+
+namespace bihm {
+
+typedef float v8f __attribute__((vector_size(32)));
+typedef int32_t v8i __attribute__((vector_size(32)));
+typedef uint32_t v8u __attribute__((vector_size(32)));
+
+// ---------------------------------------------------------------- vectors
+
+static inline v8f load(const float* p) { v8f v; std::memcpy(&v, p, sizeof v); return v; }
+static inline void store(float* p, v8f v) { std::memcpy(p, &v, sizeof v); }
+static inline v8f splat(float a) { return v8f{a, a, a, a, a, a, a, a}; }
+static inline v8f load_part(const float* p, int n, float fill) {
+    v8f v = splat(fill);
+    std::memcpy(&v, p, n * sizeof(float));
+    return v;
+}
+static inline void store_part(float* p, v8f v, int n) { std::memcpy(p, &v, n * sizeof(float)); }
+static inline v8f select(v8i mask, v8f yes, v8f no) {
+    return (v8f)(((v8i)yes & mask) | ((v8i)no & ~mask));
+}
+
+// exp(x) for x <= 0: x = n log 2 + r, a polynomial in r, 2^n put into the exponent.
+static inline v8f exp_of_negative(v8f x) {
+    x = select(x < -87.0f, splat(-87.0f), x);
+    const v8f shifter = splat(12582912.0f);                  // 1.5 * 2^23 rounds to an integer
+    v8f n = (x * 1.44269504088896341f + shifter) - shifter;
+    v8f r = x - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    v8f y = splat(1.9875691500e-4f);
+    y = y * r + 1.3981999507e-3f;
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    y = y * (r * r) + r + 1.0f;
+    v8i exponent = (v8i)(n + shifter) - (v8i)shifter;        // the integer itself
+    return y * (v8f)((exponent + 127) << 23);
+}
+
+// ---------------------------------------------------------------- random numbers
+
+struct Key { uint32_t a, b; };
+
+template <typename U>
+static inline void threefry(U& x0, U& x1, Key key) {
+    const uint32_t schedule[3] = {key.a, key.b, key.a ^ key.b ^ 0x1BD11BDAu};
+    x0 += schedule[0];
+    x1 += schedule[1];
+#define BIHM_ROUND(rotation) \
+    x0 += x1; x1 = (x1 << rotation) | (x1 >> (32 - rotation)); x1 ^= x0;
+#define BIHM_INJECT(group) \
+    x0 += schedule[(group + 1) % 3]; x1 += schedule[(group + 2) % 3] + (group + 1u);
+    BIHM_ROUND(13) BIHM_ROUND(15) BIHM_ROUND(26) BIHM_ROUND(6) BIHM_INJECT(0)
+    BIHM_ROUND(17) BIHM_ROUND(29) BIHM_ROUND(16) BIHM_ROUND(24) BIHM_INJECT(1)
+    BIHM_ROUND(13) BIHM_ROUND(15) BIHM_ROUND(26) BIHM_ROUND(6) BIHM_INJECT(2)
+    BIHM_ROUND(17) BIHM_ROUND(29) BIHM_ROUND(16) BIHM_ROUND(24) BIHM_INJECT(3)
+    BIHM_ROUND(13) BIHM_ROUND(15) BIHM_ROUND(26) BIHM_ROUND(6) BIHM_INJECT(4)
+#undef BIHM_ROUND
+#undef BIHM_INJECT
+}
+
+static inline Key draw_key(int64_t seed, int64_t draw) {
+    Key key = {(uint32_t)seed, (uint32_t)((uint64_t)seed >> 32)};
+    uint32_t a = (uint32_t)draw, b = (uint32_t)((uint64_t)draw >> 32);
+    threefry(a, b, key);
+    return Key{a, b};
+}
+
+static inline v8f to_uniform(v8u bits) {
+    return __builtin_convertvector((v8i)(bits >> 8), v8f) * 5.9604644775390625e-8f;
+}
+
+// ---------------------------------------------------------------- a row's log-probability
+
+// sum of log(1 + e) as the logarithm of a product: 1 + e lies in [1, 2], so a lane holds sixty
+// factors with room to spare, and eight such lanes fit a double.
+struct LogSum {
+    v8f product = splat(1.0f);
+    v8f linear = splat(0.0f);
+    double logs = 0.0;
+    int factors = 0;
+
+    inline void add(v8f one_plus_e, v8f term) {
+        product *= one_plus_e;
+        linear += term;
+        if (++factors == 60) flush();
+    }
+    inline void flush() {
+        double all = 1.0;
+        for (int j = 0; j < 8; ++j) all *= (double)product[j];
+        logs += std::log(all);
+        product = splat(1.0f);
+        factors = 0;
+    }
+    inline float total() {
+        flush();
+        double sum = 0.0;
+        for (int j = 0; j < 8; ++j) sum += (double)linear[j];
+        return (float)(sum - logs);
+    }
+};
+
+struct Sigmoid { v8f probability, one_plus_e; };
+
+static inline Sigmoid sigmoid(v8f logit) {
+    v8i positive = logit >= 0.0f;
+    v8f e = exp_of_negative(select(positive, -logit, logit));
+    v8f one_plus_e = 1.0f + e;
+    v8f inverse = 1.0f / one_plus_e;
+    return Sigmoid{select(positive, inverse, e * inverse), one_plus_e};
+}
+
+static inline v8f positive_part(v8f l) { return select(l > 0.0f, l, splat(0.0f)); }
+
+// Where columns end in the middle of a vector, the missing logits are far negative and the missing
+// values 0: probability 0, factor 1, term 0.
+static const float ABSENT = -1e30f;
+
+// Draws one row of `n` units from `logits` (+ bias where given). `residual` may be `logits`.
+static inline float sample_row(const float* logits, const float* bias, int n, Key key,
+                               uint32_t row, float* sample, float* residual) {
+    LogSum sum;
+    const v8u lanes = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (int j = 0; j < n; j += 16) {
+        v8u first = lanes + (uint32_t)(j / 2), second = lanes * 0u + row;
+        threefry(first, second, key);
+        for (int half = 0; half < 2; ++half) {
+            const int at = j + 8 * half, width = n - at;
+            if (width <= 0) break;
+            const v8f u = to_uniform(half ? second : first);
+            v8f l = width >= 8 ? load(logits + at) : load_part(logits + at, width, ABSENT);
+            if (bias) l += width >= 8 ? load(bias + at) : load_part(bias + at, width, 0.0f);
+            const Sigmoid s = sigmoid(l);
+            const v8f h = select(u < s.probability, splat(1.0f), splat(0.0f));
+            sum.add(s.one_plus_e, h * l - positive_part(l));
+            if (width >= 8) {
+                store(sample + at, h);
+                if (residual) store(residual + at, s.probability - h);
+            } else {
+                store_part(sample + at, h, width);
+                if (residual) store_part(residual + at, s.probability - h, width);
+            }
+        }
+    }
+    return sum.total();
+}
+
+// Log-probability of the given values; `residual` may be `logits`.
+static inline float score_row(const float* logits, const float* bias, const float* values, int n,
+                              float* residual) {
+    LogSum sum;
+    for (int j = 0; j < n; j += 8) {
+        const int width = n - j;
+        v8f l, v;
+        if (width >= 8) {
+            l = load(logits + j); v = load(values + j);
+            if (bias) l += load(bias + j);
+        } else {
+            l = load_part(logits + j, width, ABSENT); v = load_part(values + j, width, 0.0f);
+            if (bias) l += load_part(bias + j, width, 0.0f);
+        }
+        v8i positive = l >= 0.0f;
+        const v8f e = exp_of_negative(select(positive, -l, l));
+        const v8f one_plus_e = 1.0f + e;
+        sum.add(one_plus_e, v * l - positive_part(l));
+        if (residual) {
+            const v8f inverse = 1.0f / one_plus_e;
+            const v8f r = select(positive, inverse, e * inverse) - v;
+            if (width >= 8) store(residual + j, r); else store_part(residual + j, r, width);
+        }
+    }
+    return sum.total();
+}
+
+// ---------------------------------------------------------------- threads and products
+
+// While it lives, BLAS calls are single-threaded: the Op's own threads each make their own.
+class SingleThreadedBlas {
+    int before;
+public:
+    SingleThreadedBlas() : before(0) {
+        if (openblas_get_num_threads && openblas_set_num_threads) {
+            before = openblas_get_num_threads();
+            if (before != 1) openblas_set_num_threads(1);
+        }
+    }
+    ~SingleThreadedBlas() { if (before > 1) openblas_set_num_threads(before); }
+};
+
+static inline int team_size(double work) {
+#ifdef _OPENMP
+    return work < 2e5 ? 1 : omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
+static inline void team_position(int& position, int& size) {
+#ifdef _OPENMP
+    position = omp_get_thread_num(); size = omp_get_num_threads();
+#else
+    position = 0; size = 1;
+#endif
+}
+
+struct Range { npy_intp begin, end; };
+
+static inline Range share(npy_intp n, npy_intp grain) {
+    int position, size;
+    team_position(position, size);
+    const npy_intp units = (n + grain - 1) / grain;
+    return Range{std::min(n, grain * (units * position / size)),
+                 std::min(n, grain * (units * (position + 1) / size))};
+}
+
+// c (rows, n) = a (rows, k) times w (k, n), all row by row in memory.
+static inline void product(const float* a, const float* w, float* c, npy_intp rows, npy_intp k,
+                           npy_intp n) {
+    const int rows_ = (int)rows, k_ = (int)k, n_ = (int)n;
+    const float one = 1.0f, zero = 0.0f;
+    sgemm_("N", "N", &n_, &rows_, &k_, &one, w, &n_, a, &k_, &zero, c, &n_);
+}
+
+static inline float* scratch(npy_intp floats) {
+    void* memory = nullptr;
+    return posix_memalign(&memory, 64, floats * sizeof(float)) ? nullptr : (float*)memory;
+}
+
+static inline npy_intp block_rows(npy_intp width) {
+    const npy_intp rows = BIHM_BLOCK_FLOATS / std::max<npy_intp>(width, 1);
+    return std::max<npy_intp>(16, std::min<npy_intp>(512, rows));
+}
+
+// ---------------------------------------------------------------- layers
+
+// Draws `repeats` samples for each of `n` inputs. With weights, logits = x w + bias, made block by
+// block; without, x holds the logits themselves. `residual` has a row a sample, `mean` a row an
+// input; either may be null. Returns false where memory ran out.
+static bool sample_layer(const float* x, const float* w, const float* bias, npy_intp n,
+                         npy_intp inputs, npy_intp units, npy_intp repeats, Key key,
+                         float* sample, float* log_q, float* residual, float* mean) {
+    bool ok = true;
+    SingleThreadedBlas guard;
+    const double work = (double)n * units * ((w ? inputs : 0) + 16.0 * repeats);
+#pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
+    {
+        const Range mine = share(n, 8);
+        const npy_intp block = block_rows(units);
+        float* logits = w ? scratch(std::min(block, mine.end - mine.begin + 1) * units) : nullptr;
+        ok = !w || logits;
+        for (npy_intp from = mine.begin; ok && from < mine.end; from += block) {
+            const npy_intp rows = std::min(block, mine.end - from);
+            if (w) product(x + from * inputs, w, logits, rows, inputs, units);
+            for (npy_intp i = 0; i < rows; ++i) {
+                const float* l = w ? logits + i * units : x + (from + i) * units;
+                for (npy_intp k = 0; k < repeats; ++k) {
+                    const npy_intp row = (from + i) * repeats + k;
+                    float* r = residual ? residual + row * units : nullptr;
+                    log_q[row] = sample_row(l, bias, (int)units, key, (uint32_t)row,
+                                            sample + row * units, r);
+                }
+                if (mean) {
+                    float* m = mean + (from + i) * units;
+                    for (npy_intp j = 0; j < units; j += 8) {
+                        const int width = (int)std::min<npy_intp>(8, units - j);
+                        v8f v = load_part(l + j, width, 0.0f);
+                        if (bias) v += load_part(bias + j, width, 0.0f);
+                        store_part(m + j, sigmoid(v).probability, width);
+                    }
+                }
+            }
+        }
+        std::free(logits);
+    }
+    return ok;
+}
+
+// Log-probability of `values` (a row for every `repeats` rows of h) under the layer.
+static bool score_layer(const float* values, const float* h, const float* w, const float* bias,
+                        npy_intp n, npy_intp inputs, npy_intp units, npy_intp repeats,
+                        float* log_p, float* residual) {
+    bool ok = true;
+    SingleThreadedBlas guard;
+    const double work = (double)n * units * ((w ? inputs : 0) + 8.0);
+#pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
+    {
+        const Range mine = share(n, 8);
+        const npy_intp block = block_rows(units);
+        const bool own = w && !residual;      // training writes logits where residuals will stand
+        float* buffer = own ? scratch(std::min(block, mine.end - mine.begin + 1) * units) : nullptr;
+        ok = !own || buffer;
+        for (npy_intp from = mine.begin; ok && from < mine.end; from += block) {
+            const npy_intp rows = std::min(block, mine.end - from);
+            float* logits = own ? buffer : residual + from * units;
+            if (w) product(h + from * inputs, w, logits, rows, inputs, units);
+            for (npy_intp i = 0; i < rows; ++i) {
+                const npy_intp row = from + i;
+                const float* l = w ? logits + i * units : h + row * units;
+                log_p[row] = score_row(l, bias, values + (row / repeats) * units, (int)units,
+                                       residual ? residual + row * units : nullptr);
+            }
+        }
+        std::free(buffer);
+    }
+    return ok;
+}
+
+// gradient (inputs, units) = a^T diag(weight) r and bias gradient (units) = weight^T r.
+// Each thread has its own columns of r, scaled block by block into memory that stays in cache.
+static bool weighted_gradient(const float* a, const float* r, const float* weight, npy_intp n,
+                              npy_intp inputs, npy_intp units, float* gradient, float* bias) {
+    bool ok = true;
+    SingleThreadedBlas guard;
+#pragma omp parallel num_threads(team_size((double)n * units * inputs)) reduction(&& : ok)
+    {
+        const Range mine = share(units, 8);
+        const npy_intp width = mine.end - mine.begin;
+        const npy_intp block = std::max<npy_intp>(32, std::min<npy_intp>(
+            BIHM_GRADIENT_ROWS, 131072 / std::max<npy_intp>(width, 1)));
+        if (width > 0) {
+            float* scaled = scratch(std::min(block, n) * width + 1);
+            ok = scaled != nullptr;
+            float* sums = bias + mine.begin;
+            std::fill(sums, sums + width, 0.0f);
+            if (n == 0)
+                for (npy_intp i = 0; i < inputs; ++i)
+                    std::fill(gradient + i * units + mine.begin,
+                              gradient + i * units + mine.end, 0.0f);
+            for (npy_intp from = 0; ok && from < n; from += block) {
+                const npy_intp rows = std::min(block, n - from);
+                for (npy_intp i = 0; i < rows; ++i) {
+                    const float scale = weight[from + i];
+                    const float* source = r + (from + i) * units + mine.begin;
+                    float* target = scaled + i * width;
+                    for (npy_intp j = 0; j < width; ++j) {
+                        target[j] = scale * source[j];
+                        sums[j] += target[j];
+                    }
+                }
+                const int m = (int)width, columns = (int)inputs, k = (int)rows, ld = (int)units;
+                const float one = 1.0f, beta = from == 0 ? 0.0f : 1.0f;
+                sgemm_("N", "T", &m, &columns, &k, &one, scaled, &m, a + from * inputs, &columns,
+                       &beta, gradient + mine.begin, &ld);
+            }
+            std::free(scaled);
+        }
+    }
+    return ok;
+}
+
+// For a layer drawn `repeats` times from one mean: r (n, units) = sum_k weight (mean - sample).
+static void summed_residual(const float* mean, const float* sample, const float* weight,
+                            npy_intp n, npy_intp units, npy_intp repeats, float* r) {
+#pragma omp parallel num_threads(team_size((double)n * repeats * units * 2))
+    {
+        const Range mine = share(n, 1);
+        for (npy_intp i = mine.begin; i < mine.end; ++i) {
+            float total = 0.0f;
+            float* out = r + i * units;
+            std::fill(out, out + units, 0.0f);
+            for (npy_intp k = 0; k < repeats; ++k) {
+                const float scale = weight[i * repeats + k];
+                const float* h = sample + (i * repeats + k) * units;
+                total += scale;
+                for (npy_intp j = 0; j < units; ++j) out[j] -= scale * h[j];
+            }
+            for (npy_intp j = 0; j < units; ++j) out[j] += total * mean[i * units + j];
+        }
+    }
+}
+
+// Adam (Kingma and Ba, 2015) with L1 and L2, in one pass over the parameter.
+static void adam(float* parameter, float* first, float* second, const float* gradient, npy_intp n,
+                 float rate, float decay1, float decay2, float epsilon, float l1, float l2) {
+#pragma omp parallel num_threads(team_size((double)n * 16))
+    {
+        const Range mine = share(n, 16);
+#pragma omp simd
+        for (npy_intp i = mine.begin; i < mine.end; ++i) {
+            const float w = parameter[i];
+            const float sign = (float)(w > 0.0f) - (float)(w < 0.0f);
+            const float g = gradient[i] + l1 * sign + l2 * w;
+            const float m = decay1 * first[i] + (1.0f - decay1) * g;
+            const float v = decay2 * second[i] + (1.0f - decay2) * g * g;
+            first[i] = m;
+            second[i] = v;
+            parameter[i] = w - rate * m / (__builtin_sqrtf(v) + epsilon);
+        }
+    }
+}
+
+}  // namespace bihm
