@@ -1,0 +1,265 @@
+"""Reads the run folders of ``results/`` for the report: never the engine, never a guess.
+
+A run folder holds ``recipe.toml``, ``log.csv``, ``status.json`` and, once evaluated,
+``evaluation.json``. A run that is not finished, or not yet evaluated, is read as far as it goes;
+a folder that cannot be read is left out and named on one line with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from bihm_repro.errors import InputError
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python before 3.11
+    import tomli as tomllib
+
+__all__ = ["Estimate", "Run", "main_run", "read_run", "read_runs", "seed_groups"]
+
+RUN_FILES = ("recipe.toml", "log.csv", "status.json", "evaluation.json", "model.npz")
+DATASET_ALIASES = {"mnist": "binarized_mnist"}
+KINDS = ("bihm", "rws", "vae", "iwae")
+NOT_ABOUT_TRAINING = ("title", "seed", "evaluation")
+MONITOR_WITHOUT_EFFECT = ("test_every", "test_samples", "test_examples", "z_samples",
+                          "checkpoint_seconds")
+
+
+class Estimate(NamedTuple):
+    """A value and its standard error (None where the file gives none)."""
+
+    value: float
+    standard_error: float | None = None
+
+    def negated(self) -> Estimate:
+        """The same estimate with the other sign: a log-likelihood as the paper prints it."""
+        return Estimate(-self.value, self.standard_error)
+
+
+@dataclass(eq=False)
+class Run:
+    """One run folder as plain values: ``recipe``, ``status``, ``evaluation`` (None before it)."""
+
+    name: str
+    path: Path
+    recipe: dict[str, Any]
+    status: dict[str, Any] = field(default_factory=dict)
+    evaluation: dict[str, Any] | None = None
+
+    @property
+    def dataset(self) -> str:
+        """The data set's name; of a path such as ``data/own.hdf5`` its stem."""
+        name = Path(str(self.recipe.get("dataset", "?"))).stem
+        return DATASET_ALIASES.get(name, name)
+
+    @property
+    def kind(self) -> str:
+        """``bihm``, ``rws``, ``vae`` or ``iwae``."""
+        return str(self.recipe.get("model", {}).get("kind", "bihm"))
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Latent layer sizes from the data up."""
+        return tuple(self.recipe.get("model", {}).get("layers", ()))
+
+    @property
+    def seed(self) -> int:
+        """The recipe's seed."""
+        return int(self.recipe.get("seed", 0))
+
+    @property
+    def finished(self) -> bool:
+        """Whether all phases of training ended by themselves."""
+        return bool(self.status.get("finished", False))
+
+    @property
+    def updates(self) -> int | None:
+        """Updates behind the evaluated model, or so far where the evaluation does not say."""
+        recorded = (self.evaluation or {}).get("updates")
+        return self.status.get("updates") if recorded is None else recorded
+
+    @property
+    def model_path(self) -> Path:
+        """Where the parameters are."""
+        return self.path / "model.npz"
+
+    @cached_property
+    def log(self) -> pd.DataFrame:
+        """``log.csv``, a row an epoch; empty where there is none yet."""
+        return _read_csv(self.path / "log.csv")
+
+    @cached_property
+    def z_trace(self) -> pd.DataFrame:
+        """``z_trace.csv``: run, k_inner, k_outer, log_z2; empty where it was not asked for."""
+        return _read_csv(self.path / "z_trace.csv")
+
+    @property
+    def sample_counts(self) -> tuple[int, ...]:
+        """The numbers of samples K of the evaluation, ascending."""
+        return tuple(sorted(int(k) for k in (self.evaluation or {}).get("samples") or {}))
+
+    def estimate(self, quantity: str, samples: int | None = None) -> Estimate | None:
+        """``log_p``, ``log_p_tilde_star`` or ``log_p_star`` at K (the largest where not given)."""
+        if not self.sample_counts:
+            return None
+        samples = self.sample_counts[-1] if samples is None else samples
+        return _estimate((self.evaluation or {})["samples"].get(str(samples), {}).get(quantity))
+
+    @property
+    def log_z2(self) -> Estimate | None:
+        """The estimate of 2 log Z; None for models without one."""
+        return _estimate((self.evaluation or {}).get("log_z2"))
+
+    def ess(self, target: str) -> Estimate | None:
+        """The effective sample size in percent of K for ``p_star`` or ``p``."""
+        return _estimate(((self.evaluation or {}).get("ess") or {}).get(target))
+
+    @property
+    def recipe_without_seed(self) -> str:
+        """What runs that differ in nothing but the seed have in common, as text."""
+        kept = {key: value for key, value in self.recipe.items() if key not in NOT_ABOUT_TRAINING}
+        if "monitor" in kept:
+            kept["monitor"] = {key: value for key, value in kept["monitor"].items()
+                               if key not in MONITOR_WITHOUT_EFFECT}
+        return json.dumps({**kept, "dataset": self.dataset}, sort_keys=True, default=str)
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    if not path.exists() or path.stat().st_size == 0:
+        return pd.DataFrame()
+    try:
+        return pd.read_csv(path)
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path}: not a readable CSV file ({error})") from error
+
+
+def _estimate(entry: Any) -> Estimate | None:
+    if not isinstance(entry, dict) or entry.get("value") is None:
+        return None
+    error = entry.get("standard_error")
+    return Estimate(float(entry["value"]), None if error is None else float(error))
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: must hold a JSON object, found {type(content).__name__}")
+    return content
+
+
+def _check_evaluation(path: Path, evaluation: dict[str, Any]) -> None:
+    samples = evaluation.get("samples")
+    if not isinstance(samples, dict) or not samples:
+        raise InputError(f"{path}: field 'samples' must map K to estimates; run `bihm evaluate "
+                         f"{path.parent}` again")
+    for count, entries in samples.items():
+        if not str(count).isdigit() or _estimate(entries.get("log_p")) is None:
+            raise InputError(f"{path}: field 'samples.{count}.log_p' has no value; run "
+                             f"`bihm evaluate {path.parent}` again")
+        for name, entry in entries.items():
+            estimate = _estimate(entry)
+            if estimate is not None and not math.isfinite(estimate.value):
+                raise InputError(f"{path}: field 'samples.{count}.{name}' is {estimate.value}")
+
+
+def read_run(path: str | Path) -> Run:
+    """Read one run folder; an InputError says which file is wrong and why."""
+    path = Path(path)
+    recipe_path = path / "recipe.toml"
+    if not recipe_path.exists():
+        raise InputError(f"{path}: no recipe.toml in this folder")
+    try:
+        recipe = tomllib.loads(recipe_path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{recipe_path}: not TOML ({error})") from error
+    run = Run(path.name, path, recipe, _read_json(path / "status.json") or {},
+              _read_json(path / "evaluation.json"))
+    if run.kind not in KINDS:
+        raise InputError(f"{recipe_path}: model.kind is {run.kind!r}, one of {', '.join(KINDS)} "
+                         "is allowed")
+    if run.evaluation is not None:
+        _check_evaluation(path / "evaluation.json", run.evaluation)
+    return run
+
+
+def read_runs(results: str | Path) -> tuple[list[Run], list[str]]:
+    """Read all run folders of ``results``; returns them by name, and a line for each unreadable.
+
+    Folders that hold no file of a run (tables, figures, the gallery) are passed over.
+    """
+    results = Path(results)
+    if not results.is_dir():
+        raise InputError(f"{results}: no such folder; train something first (`bihm train "
+                         "run_exps/mushrooms.toml`), or give another with --results")
+    runs, complaints = [], []
+    for path in _run_folders(results):
+        try:
+            runs.append(replace(read_run(path), name=path.relative_to(results).as_posix()))
+        except (InputError, OSError) as error:
+            complaints.append(f"left out: {error}")
+    return runs, complaints
+
+
+def _run_folders(results: Path, depth: int = 2) -> list[Path]:
+    """Folders with a run's files, down to ``results/<group>/<run>``."""
+    found = []
+    for path in sorted(path for path in results.iterdir() if path.is_dir()):
+        if path.name.startswith("."):
+            continue
+        if any((path / name).exists() for name in RUN_FILES):
+            found.append(path)
+        elif depth > 1:
+            found += _run_folders(path, depth - 1)
+    return found
+
+
+def seed_groups(runs: Iterable[Run]) -> list[list[Run]]:
+    """Group runs that differ in nothing but the seed; each group by seed, then name."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.recipe_without_seed, []).append(run)
+    return [sorted(group, key=lambda run: (run.seed, run.name)) for group in groups.values()]
+
+
+def _plain_names(dataset: str, kind: str) -> tuple[str, ...]:
+    short = {"binarized_mnist": "mnist"}.get(dataset, dataset)
+    if kind == "bihm":
+        return (short, dataset, f"{short}-bihm")
+    return tuple(name for part in (short, dataset)
+                 for name in (f"{part}-{kind}", f"{kind}-{part}", f"{kind}/{part}"))
+
+
+def main_run(runs: Sequence[Run], dataset: str, kind: str,
+             layers: Sequence[int] | None = None) -> Run | None:
+    """Choose the run that speaks for a data set and kind of model, without a look at the test.
+
+    In this order: evaluated runs before others, the plainly named one (``adult``, ``adult-rws``),
+    the paper's ``layers``, the best validation figure, the first name.
+    """
+    def rank(run: Run) -> tuple[Any, ...]:
+        best = run.status.get("best_valid")
+        return (run.evaluation is None, run.name not in _plain_names(dataset, kind),
+                layers is not None and run.layers != tuple(layers),
+                math.inf if best is None else -float(best), _natural(run.name))
+
+    candidates = [run for run in runs if run.dataset == dataset and run.kind == kind]
+    return min(candidates, key=rank, default=None)
+
+
+def _natural(name: str) -> list[tuple[int, Any]]:
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name)]
