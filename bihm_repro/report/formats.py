@@ -24,7 +24,7 @@ LATEX_CHARACTERS = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "±": r"$\pm$", "—": "---", "–": "--", "†": r"$\dagger$", "‡": r"$\ddagger$", "§": r"\S{}",
-    "¶": r"\P{}", "<": "$<$", ">": "$>$", "≤": r"$\le$", "≈": r"$\approx$", "`": "`",
+    "¶": r"\P{}", "‖": r"$\|$", "<": "$<$", ">": "$>$", "≤": r"$\le$", "≈": r"$\approx$", "`": "`",
 }
 
 
@@ -101,15 +101,24 @@ def difference(ours: Estimate | None, paper: float | None, decimals: int = 2) ->
 
 def to_markdown(table: Table, heading: str = "##") -> str:
     """Render aligned Markdown that also reads well in a terminal."""
-    grid = [[column.title for column in table.columns]]
-    grid += [[cell.text() for cell in row] for row in table.rows]
+    notes = "".join(f"\n- {note}" for note in table.notes)
+    if not table.rows:
+        return f"{heading} {table.title}\n{notes}\n"
+    grid = [[_escaped(column.title) for column in table.columns]]
+    room = [0 if column.left else max(len(row[i].marks) for row in table.rows)
+            for i, column in enumerate(table.columns)]
+    grid += [[_escaped(cell.text()) + " " * max(0, space - len(cell.marks))
+              for cell, space in zip(row, room)] for row in table.rows]
     widths = [max(len(row[i]) for row in grid) for i in range(len(table.columns))]
     lines = [_markdown_line(row, widths, table.columns) for row in grid]
     rule = ["-" * width if column.left else "-" * (width - 1) + ":"
             for width, column in zip(widths, table.columns)]
     lines.insert(1, "| " + " | ".join(rule) + " |")
-    notes = "".join(f"\n- {note}" for note in table.notes)
     return f"{heading} {table.title}\n\n" + "\n".join(lines) + "\n" + (notes and notes + "\n")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", r"\|")
 
 
 def _markdown_line(row: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:

@@ -6,22 +6,26 @@ from collections.abc import Iterable
 
 from bihm_repro.report.runs import Run
 
-__all__ = ["FEWER_SAMPLES", "NOT_COMPARABLE", "NOTES", "SURROGATE_SPLIT", "UNFINISHED",
-           "comparable", "marks_of", "notes_for"]
+__all__ = ["FEWER_SAMPLES", "NOT_COMPARABLE", "NOTES", "OTHER_DRAW", "SURROGATE_SPLIT",
+           "UNFINISHED", "comparable", "marks_of", "notes_for"]
 
 SURROGATE_SPLIT = "†"
 NOT_COMPARABLE = "‡"
 UNFINISHED = "§"
 FEWER_SAMPLES = "¶"
+OTHER_DRAW = "‖"
 
 NOTES = {
     SURROGATE_SPLIT: "† web: the test rows are the published ones, but which of the published "
                      "training and validation rows train is a surrogate draw.",
     NOT_COMPARABLE: "‡ rcv1_surrogate: cut from the published validation rows "
                     "(8,000 / 1,000 / 1,000), not comparable with the paper's rcv1.",
-    UNFINISHED: "§ training not finished: the best model so far.",
+    UNFINISHED: "§ training not finished (paused, or cut by a time budget): the best model so "
+                "far.",
     FEWER_SAMPLES: "¶ estimated with fewer than K = 1,000 samples, so the negative "
                    "log-likelihood is an overestimate.",
+    OTHER_DRAW: "‖ binarized here from the grey levels, not the published draw of the pixels: not "
+                "strictly comparable.",
 }
 
 
@@ -33,7 +37,9 @@ def comparable(run: Run) -> bool:
 def marks_of(run: Run) -> str:
     """The marks that the numbers of a run carry, in the order of the notes."""
     marks = ""
-    if run.dataset == "web":
+    exactness = (run.evaluation or {}).get("exactness")
+    # Without a word on it a web number is taken for one on the surrogate split.
+    if run.dataset == "web" and exactness != "exact":
         marks += SURROGATE_SPLIT
     if not comparable(run):
         marks += NOT_COMPARABLE
@@ -41,6 +47,8 @@ def marks_of(run: Run) -> str:
         marks += UNFINISHED
     if run.sample_counts and run.sample_counts[-1] < 1000:
         marks += FEWER_SAMPLES
+    if exactness == "not the published draw":
+        marks += OTHER_DRAW
     return marks
 
 

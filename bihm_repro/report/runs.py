@@ -28,7 +28,6 @@ except ModuleNotFoundError:  # Python before 3.11
 __all__ = ["Estimate", "Run", "main_run", "read_run", "read_runs", "seed_groups"]
 
 RUN_FILES = ("recipe.toml", "log.csv", "status.json", "evaluation.json", "model.npz")
-DATASET_ALIASES = {"mnist": "binarized_mnist"}
 KINDS = ("bihm", "rws", "vae", "iwae")
 NOT_ABOUT_TRAINING = ("title", "seed", "evaluation")
 MONITOR_WITHOUT_EFFECT = ("test_every", "test_samples", "test_examples", "z_samples",
@@ -59,8 +58,7 @@ class Run:
     @property
     def dataset(self) -> str:
         """The data set's name; of a path such as ``data/own.hdf5`` its stem."""
-        name = Path(str(self.recipe.get("dataset", "?"))).stem
-        return DATASET_ALIASES.get(name, name)
+        return Path(str(self.recipe.get("dataset", "?"))).stem
 
     @property
     def kind(self) -> str:
@@ -79,8 +77,8 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether all phases of training ended by themselves."""
-        return bool(self.status.get("finished", False))
+        """Whether all phases of training ended by their own rules, none cut short by a budget."""
+        return bool(self.status.get("finished")) and not self.status.get("cut_by_budget")
 
     @property
     def updates(self) -> int | None:
@@ -237,7 +235,7 @@ def seed_groups(runs: Iterable[Run]) -> list[list[Run]]:
 
 
 def _plain_names(dataset: str, kind: str) -> tuple[str, ...]:
-    short = {"binarized_mnist": "mnist"}.get(dataset, dataset)
+    short = {"binarized_mnist": "mnist", "mnist": "mnist-dynamic"}.get(dataset, dataset)
     if kind == "bihm":
         return (short, dataset, f"{short}-bihm")
     return tuple(name for part in (short, dataset)
