@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import hashlib
 import json
 import os
 import subprocess
@@ -117,6 +118,14 @@ class RunDirectory:
         """Read what model.npz says of itself: kind, layers, data_dim, recipe_fingerprint."""
         arrays = read_arrays(self._present("model.npz"))
         return json.loads(str(arrays[META][()])) if META in arrays else {}
+
+    def model_fingerprint(self) -> str:
+        """Return the SHA-256 of the best parameters, names and values."""
+        digest = hashlib.sha256()
+        for name, value in sorted(self.read_model().items()):
+            digest.update(f"{name} {value.dtype.str} {value.shape}".encode())
+            digest.update(np.ascontiguousarray(value).tobytes())
+        return digest.hexdigest()
 
     def write_model(self, values: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
         """Write the best parameters, by name, with a JSON record of what they are."""

@@ -1,0 +1,129 @@
+"""Writing to the run folder: the log, the best model, and checkpoints to go on from.
+
+A checkpoint holds everything: parameters, the step rule's state, the draw counter, epoch and
+batch, running sums, best parameters, and the rows of the log. What else is in the folder is
+written from it again on resumption.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bihm_repro import __version__
+from bihm_repro.run_directory import RunDirectory, source_commit
+from bihm_repro.training.extensions import Extension
+from bihm_repro.training.log import TrainingLog
+
+if TYPE_CHECKING:
+    from bihm_repro.training.main_loop import MainLoop
+
+__all__ = ["CsvLog", "Checkpoints", "pack", "unpack"]
+
+SHORTEST_PAUSE = 5.0
+"""Seconds between the checkpoints of two epochs that are shorter than this."""
+
+
+class CsvLog(Extension):
+    """Adds a row to log.csv after each epoch."""
+
+    def __init__(self, run: RunDirectory, columns: list[str]) -> None:
+        """Write ``columns`` to the log of ``run``."""
+        self.run, self.columns = run, columns
+
+    def before_training(self, loop: MainLoop) -> None:
+        """Write the rows of a resumed run again: the file may be ahead of the checkpoint."""
+        self.run.write_log(self.columns, loop.log.rows)
+
+    def between_epochs(self, loop: MainLoop) -> None:
+        """Add the row just completed."""
+        self.run.append_to_log(self.columns, loop.log.rows[-1])
+
+
+class Checkpoints(Extension):
+    """Saves the state every ``seconds``, in the middle of an epoch too, and at the ends.
+
+    It has to be the last extension, so that what it saves has been seen by all others.
+    """
+
+    def __init__(self, run: RunDirectory, seconds: float, facts: dict[str, Any],
+                 clock: Any = time.monotonic) -> None:
+        """Save to ``run``; ``facts`` (engine, data_fingerprint) go to status.json as they are."""
+        self.run, self.seconds, self.facts, self.clock = run, seconds, facts, clock
+        self._last = clock()
+        self._saved_best = 0
+
+    def after_batch(self, loop: MainLoop) -> None:
+        """Save where it is due, unless the epoch is about to be measured."""
+        if not loop.log.status.phase_stop and self.clock() - self._last >= self.seconds:
+            self.save(loop)
+
+    def between_epochs(self, loop: MainLoop) -> None:
+        """Save when the last time is long enough ago."""
+        if self.clock() - self._last >= min(self.seconds, SHORTEST_PAUSE):
+            self.save(loop)
+
+    def between_phases(self, loop: MainLoop) -> None:
+        """Save always: compiling the next phase takes a while."""
+        self.save(loop)
+
+    def after_training(self, loop: MainLoop) -> None:
+        """Save always."""
+        self.save(loop)
+
+    def save(self, loop: MainLoop) -> None:
+        """Write the state first: what follows can be made from it again."""
+        arrays, record = pack(loop)
+        record["data_fingerprint"] = self.facts["data_fingerprint"]
+        self.run.write_state(arrays, record)
+        status = loop.log.status
+        if loop.best is not None and self._saved_best != status.best_epoch:
+            self.run.write_model(loop.best, _meta(loop))
+            self._saved_best = status.best_epoch
+        self.run.write_status(_public_status(loop, self.facts))
+        self._last = self.clock()
+
+
+def pack(loop: MainLoop) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return everything that going on needs, as arrays and as a record."""
+    status = loop.log.status
+    status.seconds = loop.seconds
+    arrays = _prefixed("parameter", loop.model.get_values())
+    arrays.update(_prefixed("best", loop.best or {}))
+    if loop.update is not None:
+        status.draw = loop.update.draw
+        arrays.update(_prefixed("rule", loop.update.get_state()))
+    return arrays, loop.log.to_record()
+
+
+def unpack(arrays: dict[str, np.ndarray], record: dict[str, Any]) -> tuple[
+        TrainingLog, dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray] | None]:
+    """Return the log, the parameters, the step rule's state and the best parameters, if any."""
+    log = TrainingLog.from_record(record)
+    parts: dict[str, dict[str, np.ndarray]] = {"parameter": {}, "best": {}, "rule": {}}
+    for name, value in arrays.items():
+        part, _, rest = name.partition("/")
+        parts[part][rest] = value
+    return log, parts["parameter"], parts["rule"], parts["best"] or None
+
+
+def _prefixed(prefix: str, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"{prefix}/{name}": value for name, value in values.items()}
+
+
+def _meta(loop: MainLoop) -> dict[str, Any]:
+    model = loop.model
+    return {"kind": model.kind, "layers": list(model.layers), "data_dim": int(model.data_dim),
+            "recipe_fingerprint": loop.recipe.fingerprint()}
+
+
+def _public_status(loop: MainLoop, facts: dict[str, Any]) -> dict[str, Any]:
+    status = loop.log.status
+    return {"finished": status.finished, "phase": status.phase, "phases": len(loop.recipe.phases),
+            "epochs": status.epoch, "updates": status.updates,
+            "seconds": round(loop.seconds, 3), "best_valid": status.best_valid,
+            "best_epoch": status.best_epoch, "cut_by_budget": status.cut_by_budget, **facts,
+            "recipe_fingerprint": loop.recipe.fingerprint(), "commit": source_commit(),
+            "version": __version__}

@@ -1,0 +1,144 @@
+"""When to stop: patience, epochs, time, a signal, a figure that is no number.
+
+Each of these writes a record to the log, which the main loop obeys; only a non-finite figure is
+an error, as nothing can be saved after it.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from bihm_repro.errors import InputError
+from bihm_repro.training.extensions import Extension
+
+if TYPE_CHECKING:
+    from bihm_repro.training.main_loop import MainLoop
+
+__all__ = ["EpochLimit", "Patience", "TimeBudget", "PauseAfter", "Interruption", "FiniteFigures",
+           "non_finite"]
+
+
+class EpochLimit(Extension):
+    """Ends a phase after the epochs that its recipe gives it."""
+
+    def after_epoch(self, loop: MainLoop) -> None:
+        """Compare the epochs of the phase with their limit."""
+        if loop.log.status.phase_epoch + 1 >= loop.phase.last_epoch:
+            loop.log.stop_phase(f"{loop.phase.last_epoch} epochs")
+
+
+class Patience(Extension):
+    """Ends a phase when no epoch of the last ``patience`` has brought a better figure."""
+
+    def after_epoch(self, loop: MainLoop) -> None:
+        """Count the epochs of this phase since the best one."""
+        status = loop.log.status
+        waited = status.epoch + 1 - max(status.best_epoch, status.phase_start)
+        if waited >= loop.phase.patience:
+            loop.log.stop_phase(f"no better validation figure in {waited} epochs")
+
+
+class TimeBudget(Extension):
+    """Gives each phase its share of ``seconds``, most to the first; the last one pauses.
+
+    Of the phases still to come each gets three times the weight of the one after it; time that a
+    phase does not need goes to the others.
+    """
+
+    def __init__(self, seconds: float, clock: Any = time.monotonic) -> None:
+        """Start counting now."""
+        self.clock = clock
+        self.end = clock() + seconds
+        self.phase_end = self.end
+
+    def before_phase(self, loop: MainLoop) -> None:
+        """Set this phase's share of the time that is left."""
+        left = len(loop.recipe.phases) - loop.log.status.phase
+        weights = [3.0 ** -index for index in range(left)]
+        now = self.clock()
+        self.phase_end = now + max(0.0, self.end - now) * weights[0] / sum(weights)
+
+    def after_batch(self, loop: MainLoop) -> None:
+        """Stop the phase, or pause the last one, when its share is used up."""
+        if self.clock() < self.phase_end:
+            return
+        if loop.log.status.phase + 1 == len(loop.recipe.phases):
+            loop.log.request_pause("the time budget is used up", measure_first=True)
+        else:
+            loop.log.status.cut_by_budget = True
+            loop.log.stop_phase("its share of the time budget is used up")
+
+
+class PauseAfter(Extension):
+    """Pauses after some seconds, wherever training stands then."""
+
+    def __init__(self, seconds: float, clock: Any = time.monotonic) -> None:
+        """Start counting now."""
+        self.clock = clock
+        self.end = clock() + seconds
+
+    def after_batch(self, loop: MainLoop) -> None:
+        """Look at the clock."""
+        if self.clock() >= self.end:
+            loop.log.request_pause("the time is over")
+
+
+class Interruption(Extension):
+    """Ctrl-C or SIGTERM: finish the update, then pause; a second Ctrl-C ends it at once."""
+
+    def __init__(self) -> None:
+        """Nothing has been received yet."""
+        self.received: str = ""
+        self._before: dict[int, Any] = {}
+
+    def before_training(self, loop: MainLoop) -> None:
+        """Take the two signals over, where Python allows it: in the main thread."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+
+    def after_batch(self, loop: MainLoop) -> None:
+        """Turn a signal into a record."""
+        if self.received:
+            loop.log.request_pause(self.received)
+
+    def between_epochs(self, loop: MainLoop) -> None:
+        """A signal may have come while measuring."""
+        self.after_batch(loop)
+
+    def close(self, loop: MainLoop) -> None:
+        """Give the signals back."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self.received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.received = "interrupted" if number == signal.SIGINT else "asked to end"
+
+
+class FiniteFigures(Extension):
+    """Fails at the first update whose log-likelihood is not a finite number."""
+
+    def after_batch(self, loop: MainLoop) -> None:
+        """Look at the running sum, which a single bad batch spoils."""
+        if not all(math.isfinite(total) for total in loop.log.status.sums.values()):
+            raise non_finite(loop, "the training log-likelihood")
+
+
+def non_finite(loop: MainLoop, what: str) -> InputError:
+    """Return the error for a figure that is no number: where, what is kept, what to try."""
+    status = loop.log.status
+    phase = loop.phase
+    kept = f"the best model (epoch {status.best_epoch}) is kept" if loop.best else (
+        "no epoch was over yet")
+    return InputError(
+        f"{what} is not a finite number at update {status.updates} (phase {status.phase}, epoch "
+        f"{status.epoch + 1}); {kept}, and so is the last good state; try a lower rate, --set "
+        f"phases.{status.phase}.learning_rate={phase.rate_at(status.phase_epoch) / 3:.2g}, or "
+        "--set training.clip_norm=100, in a new folder (--out) or with --fresh")

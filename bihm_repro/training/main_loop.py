@@ -1,0 +1,147 @@
+"""The main loop: phases, epochs, mini-batches. It does almost nothing; the extensions do.
+
+Each phase compiles its own update, starts from the best parameters so far with a fresh step rule
+(section 4 of the paper: K = 10 until convergence, then K = 100 from there), and goes on until
+the log holds a ``phase_stop``. The loop can be left after any update and entered again there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from bihm_repro.recipe import Phase, Recipe
+from bihm_repro.training.extensions import Extension
+from bihm_repro.training.log import TrainingLog
+
+__all__ = ["MainLoop", "Batches"]
+
+
+class Batches(Protocol):
+    """What the loop needs of a stream of mini-batches."""
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterable[np.ndarray]:
+        """Give the mini-batches of ``epoch``, from number ``start`` on."""
+
+
+class MainLoop:
+    """Runs the phases of ``recipe`` on ``model``; ``log`` says where to begin."""
+
+    def __init__(self, model: Any, recipe: Recipe, compile_phase: Callable[[Phase, int], Any],
+                 open_stream: Callable[[Phase], Batches], extensions: Sequence[Extension],
+                 log: TrainingLog | None = None) -> None:
+        """Prepare; ``compile_phase(phase, draw)`` gives the update, ``open_stream`` the data."""
+        self.model = model
+        self.recipe = recipe
+        self.extensions = list(extensions)
+        self.log = log or TrainingLog()
+        self.update: Any = None
+        self.best: dict[str, np.ndarray] | None = None
+        self._compile_phase = compile_phase
+        self._open_stream = open_stream
+        self._rule_state: Mapping[str, np.ndarray] | None = None
+        self._started = time.monotonic()
+        self._seconds_before = self.log.status.seconds
+
+    @property
+    def phase(self) -> Phase:
+        """The phase at hand."""
+        return self.recipe.phases[self.log.status.phase]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training so far, those before a resumption among them."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    def resume(self, rule_state: Mapping[str, np.ndarray],
+               best: dict[str, np.ndarray] | None) -> None:
+        """Go on with the step rule's state and the best parameters of a checkpoint."""
+        self._rule_state, self.best = rule_state, best
+
+    def run(self) -> TrainingLog:
+        """Train until the last phase is over or the log asks for a pause; returns the log."""
+        status = self.log.status
+        try:
+            self._call("before_training")
+            while not (status.finished or self.log.pause):
+                self._begin_phase()
+                while not (status.phase_stop or self.log.pause):
+                    self._run_epoch()
+                if status.phase_stop:
+                    self._end_phase()
+            self._call("after_training")
+        finally:
+            self._call("close")
+        return self.log
+
+    def _begin_phase(self) -> None:
+        status = self.log.status
+        if status.phase_stop:
+            return
+        self.update = self._compile_phase(self.phase, status.draw)
+        if status.phase_updates and self._rule_state is not None:
+            self.update.set_state(self._rule_state)
+        self._rule_state = None
+        self._stream = self._open_stream(self.phase)
+        self._call("before_phase")
+
+    def _run_epoch(self) -> None:
+        status, log = self.log.status, self.log
+        self.update.learning_rate = self.phase.rate_at(status.phase_epoch)
+        self._call("before_epoch")
+        for x in self._stream.epoch(status.epoch, status.batch):
+            self._run_batch(x)
+            if log.pause or status.phase_stop:
+                break
+        if log.pause and not (status.phase_stop or log.measure_first):
+            return
+        log.row = self._new_row()
+        self._call("after_epoch")
+        log.rows.append(log.row)
+        status.epoch += 1
+        status.batch, status.sums, status.examples = 0, {}, 0
+        self._call("between_epochs")
+
+    def _run_batch(self, x: np.ndarray) -> None:
+        status = self.log.status
+        figures = self.update(x)
+        status.batch += 1
+        status.updates += 1
+        status.phase_updates += 1
+        status.examples += len(x)
+        for name, value in figures.items():
+            status.sums[name] = status.sums.get(name, 0.0) + value
+        self._call("after_batch")
+
+    def _new_row(self) -> dict[str, Any]:
+        status = self.log.status
+        row = {"phase": status.phase, "epoch": status.epoch + 1, "updates": status.updates,
+               "seconds": round(self.seconds, 3),
+               "learning_rate": self.phase.rate_at(status.phase_epoch),
+               "samples": self.phase.samples}
+        for name, total in status.sums.items():
+            row[f"train_{name}"] = total / max(1, status.examples)
+        return row
+
+    def _end_phase(self) -> None:
+        status = self.log.status
+        if self.update is not None:
+            status.draw = self.update.draw
+        if self.best is not None:
+            self.model.set_values(self.best)
+        self._call("after_phase")
+        status.phase_stop = ""
+        if status.phase + 1 == len(self.recipe.phases):
+            status.finished = True
+            return
+        status.phase += 1
+        status.phase_start, status.phase_updates = status.epoch, 0
+        self.update = None
+        self._call("between_phases")
+
+    def _call(self, event: str) -> None:
+        for extension in self.extensions:
+            getattr(extension, event)(self)

@@ -1,0 +1,141 @@
+"""From a recipe, a model and data to a trained model: assembles the main loop and its extensions.
+
+With a run folder, training is saved there and goes on from what is there; without one, it
+happens in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bihm_repro.datasets.streams import BatchStream
+from bihm_repro.engine.symbolic import engine, version
+from bihm_repro.errors import InputError
+from bihm_repro.ops.random_numbers import seed_for
+from bihm_repro.recipe import Phase, Recipe
+from bihm_repro.run_directory import RunDirectory, log_columns
+from bihm_repro.training.extensions import Extension
+from bihm_repro.training.extensions.display import Lines, ProgressBar, TensorBoard
+from bihm_repro.training.extensions.monitoring import BestSoFar, TestFigures, Validation
+from bihm_repro.training.extensions.saving import Checkpoints, CsvLog, unpack
+from bihm_repro.training.extensions.stopping import (
+    EpochLimit,
+    FiniteFigures,
+    Interruption,
+    Patience,
+    PauseAfter,
+    TimeBudget,
+)
+from bihm_repro.training.figures import compile_test_figures, compile_validation
+from bihm_repro.training.log import TrainingLog
+from bihm_repro.training.main_loop import MainLoop
+from bihm_repro.training.update import Update, compile_update
+
+__all__ = ["TrainingData", "Options", "train"]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The examples that training sees, each ``(n, data_dim)``, and their fingerprint."""
+
+    train: np.ndarray
+    valid: np.ndarray
+    test: np.ndarray | None = None
+    """Measured now and then where given; decides nothing."""
+    fingerprint: str = ""
+    binarize: bool = False
+    """Whether ``train`` holds probabilities to be drawn from anew each epoch."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, as opposed to what: nothing here changes a number of an uncut run."""
+
+    budget: float | None = None
+    """Seconds for all phases together."""
+    pause_after: float | None = None
+    """Seconds after which to pause, in the middle of an epoch too."""
+    tensorboard: str | None = None
+    quiet: bool = False
+    extensions: tuple[Extension, ...] = ()
+    """Further extensions, called after the measuring ones and before a checkpoint."""
+
+
+def train(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None = None,
+          options: Options | None = None) -> TrainingLog:
+    """Train ``model`` by ``recipe``, in or without a run folder; returns the log.
+
+    The model ends with the parameters that were best on validation when all phases are over, and
+    with the latest ones when training was paused.
+    """
+    options = options or Options()
+    log, rule_state, best = _restore(model, data, run)
+    loop = MainLoop(model, recipe, _compiler(model, recipe), _streams(recipe, data),
+                    _extensions(model, recipe, data, run, options), log)
+    loop.resume(rule_state, best)
+    return loop.run()
+
+
+def _restore(model: Any, data: TrainingData, run: RunDirectory | None) -> tuple:
+    checkpoint = run.read_state() if run is not None else None
+    if checkpoint is None:
+        return TrainingLog(), {}, None
+    if checkpoint.record["data_fingerprint"] != data.fingerprint:
+        raise InputError(f"{run.path}: its training began on other data than those given now; "
+                         "bring those data back, or start anew with --fresh")
+    log, parameters, rule_state, best = unpack(checkpoint.arrays, checkpoint.record)
+    model.set_values(parameters)
+    return log, rule_state, best
+
+
+def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:
+    seed = seed_for(recipe.seed, "train")
+    return lambda phase, draw: compile_update(model, recipe.training, phase, seed, draw)
+
+
+def _batch_size(recipe: Recipe, phase: Phase) -> int:
+    return phase.batch_size or recipe.training.batch_size
+
+
+def _streams(recipe: Recipe, data: TrainingData) -> Callable[[Phase], BatchStream]:
+    seed = seed_for(recipe.seed, "batches")
+    return lambda phase: BatchStream(data.train, _batch_size(recipe, phase), seed=seed,
+                                     shuffled=True, binarize=data.binarize)
+
+
+def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None,
+                options: Options) -> list[Extension]:
+    monitor = recipe.monitor
+    validate = compile_validation(model, data.valid, monitor.valid_samples,
+                                  seed_for(recipe.seed, "valid"))
+    extensions: list[Extension] = [FiniteFigures(), EpochLimit(),
+                                   Validation(validate, monitor.every), BestSoFar()]
+    if data.test is not None and monitor.test_every:
+        measure_test = compile_test_figures(model, data.test, recipe)
+        extensions.append(TestFigures(measure_test, monitor.test_every))
+    extensions.append(Patience())
+    if options.budget is not None:
+        extensions.append(TimeBudget(options.budget))
+    if options.pause_after is not None:
+        extensions.append(PauseAfter(options.pause_after))
+    extensions += [Interruption(), *options.extensions]
+    return extensions + _outlets(recipe, data, run, options)
+
+
+def _outlets(recipe: Recipe, data: TrainingData, run: RunDirectory | None,
+             options: Options) -> list[Extension]:
+    extensions: list[Extension] = []
+    if not options.quiet:
+        sizes = {_batch_size(recipe, phase) for phase in recipe.phases}
+        extensions += [ProgressBar({size: -(-len(data.train) // size) for size in sizes}), Lines()]
+    if options.tensorboard:
+        extensions.append(TensorBoard(options.tensorboard))
+    if run is not None:
+        facts = {"engine": f"{engine} {version}", "data_fingerprint": data.fingerprint}
+        extensions += [CsvLog(run, log_columns(recipe)),
+                       Checkpoints(run, recipe.monitor.checkpoint_seconds, facts)]
+    return extensions

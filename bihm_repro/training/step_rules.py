@@ -1,0 +1,149 @@
+"""Step rules: from parameters, gradients and a learning rate to the updates of one step.
+
+Gradients are those of descent: of the sum over the mini-batch of the negative objective, to
+which the penalties on the weights are added. Every rule is a plain function
+
+    rule(parameters, gradients, rate) -> Step(updates, state)
+
+where ``rate`` is a symbolic scalar, ``updates`` the ordered list of (variable, new value) and
+``state`` the named shared variables that a checkpoint has to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bihm_repro.engine.symbolic import T, shared
+
+__all__ = ["Step", "RULES", "adam", "fused_adam", "rmsprop", "momentum", "sgd", "with_penalties",
+           "clipped", "skip_non_finite"]
+
+
+class Step(NamedTuple):
+    """The updates of one step, and the state variables that they keep."""
+
+    updates: list[tuple[Any, Any]]
+    state: list[Any]
+
+
+Rule = Callable[[Sequence[Any], Sequence[Any], Any], Step]
+
+
+def sgd(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any) -> Step:
+    """Plain descent: ``w <- w - rate * g``."""
+    return Step([(w, w - rate * g) for w, g in zip(parameters, gradients)], [])
+
+
+def momentum(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
+             decay: float = 0.9) -> Step:
+    """Descent with momentum: ``v <- decay * v - rate * g``, ``w <- w + v``."""
+    decay = np.float32(decay)
+    updates, state = [], []
+    for w, g in zip(parameters, gradients):
+        velocity = _zeros_like(w, "momentum.velocity")
+        step = decay * velocity - rate * g
+        updates += [(velocity, step), (w, w + step)]
+        state.append(velocity)
+    return Step(updates, state)
+
+
+def rmsprop(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
+            decay: float = 0.9, epsilon: float = 1e-6) -> Step:
+    """Descent scaled by a running root mean square: ``w <- w - rate * g / sqrt(r + epsilon)``."""
+    decay, rest, epsilon = np.float32(decay), np.float32(1 - decay), np.float32(epsilon)
+    updates, state = [], []
+    for w, g in zip(parameters, gradients):
+        mean_square = _zeros_like(w, "rmsprop.mean_square")
+        new = decay * mean_square + rest * T.sqr(g)
+        updates += [(mean_square, new), (w, w - rate * g / T.sqrt(new + epsilon))]
+        state.append(mean_square)
+    return Step(updates, state)
+
+
+def adam(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
+         beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Step:
+    """Adam (Kingma and Ba, 2015), in the form that folds the bias corrections into the rate.
+
+    The plain symbolic graph: the reference that :func:`fused_adam` has to equal.
+    """
+    count, rate_now = _adam_rate(rate, beta1, beta2)
+    updates, state = [(count, count + 1)], [count]
+    for w, g in zip(parameters, gradients):
+        first, second = _zeros_like(w, "adam.first"), _zeros_like(w, "adam.second")
+        m = np.float32(beta1) * first + np.float32(1 - beta1) * g
+        v = np.float32(beta2) * second + np.float32(1 - beta2) * T.sqr(g)
+        step = rate_now * m / (T.sqrt(v) + np.float32(epsilon))
+        updates += [(first, m), (second, v), (w, w - step)]
+        state += [first, second]
+    return Step(updates, state)
+
+
+def fused_adam(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
+               weights: Sequence[Any] = (), l1: float = 0.0, l2: float = 0.0,
+               beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Step:
+    """Adam with one pass over memory for each parameter, the penalties on ``weights`` included."""
+    from bihm_repro.ops.adam import adam_update
+
+    count, rate_now = _adam_rate(rate, beta1, beta2)
+    updates, state = [(count, count + 1)], [count]
+    for w, g in zip(parameters, gradients):
+        first, second = _zeros_like(w, "adam.first"), _zeros_like(w, "adam.second")
+        penalised = any(w is weight for weight in weights)
+        new = adam_update(w, first, second, g, rate_now, l1=l1 if penalised else 0.0,
+                          l2=2 * l2 if penalised else 0.0,
+                          decay1=beta1, decay2=beta2, epsilon=epsilon)
+        updates += list(zip((w, first, second), new))
+        state += [first, second]
+    return Step(updates, state)
+
+
+RULES: Mapping[str, Rule] = {"adam": adam, "rmsprop": rmsprop, "momentum": momentum, "sgd": sgd}
+
+
+def with_penalties(parameters: Sequence[Any], gradients: Sequence[Any], weights: Sequence[Any],
+                   l1: float = 0.0, l2: float = 0.0) -> list[Any]:
+    """Add the gradient of ``l1 * sum|W| + l2 * sum W^2`` to the gradients of the ``weights``.
+
+    The penalties meet the sum over the mini-batch, not its mean, and biases are left alone.
+    """
+    penalised = []
+    for w, g in zip(parameters, gradients):
+        if any(w is weight for weight in weights):
+            if l1:
+                g = g + np.float32(l1) * T.sgn(w)
+            if l2:
+                g = g + np.float32(2 * l2) * w
+        penalised.append(g)
+    return penalised
+
+
+def clipped(gradients: Sequence[Any], norm: float) -> list[Any]:
+    """Scale all gradients together so that their joint Euclidean norm is at most ``norm``."""
+    length = T.sqrt(sum(T.sqr(g).sum() for g in gradients))
+    limit = np.float32(norm)
+    factor = limit / T.maximum(length, limit)
+    return [g * factor for g in gradients]
+
+
+def skip_non_finite(step: Step, gradients: Sequence[Any]) -> Step:
+    """Leave every variable as it is in a step whose gradients are not all finite."""
+    total = sum(T.sqr(g).sum() for g in gradients)
+    bad = T.isnan(total) | T.isinf(total)
+    return Step([(old, T.switch(bad, old, new)) for old, new in step.updates], step.state)
+
+
+def _adam_rate(rate: Any, beta1: float, beta2: float) -> tuple[Any, Any]:
+    """Return the counter of steps and the rate with both bias corrections, float32."""
+    count = shared(np.int64(0), name="adam.count")
+    # In float32, 1 - beta2**t has lost four digits at t = 1.
+    t = T.cast(count + 1, "float64")
+    corrected = T.cast(rate, "float64") * T.sqrt(1 - beta2**t) / (1 - beta1**t)
+    return count, T.cast(corrected, "float32")
+
+
+def _zeros_like(parameter: Any, prefix: str) -> Any:
+    value = parameter.get_value(borrow=True)
+    return shared(np.zeros_like(value), name=f"{prefix}.{parameter.name}")

@@ -1,0 +1,97 @@
+"""The compiled update: one mini-batch of Algorithm 1, its penalties and its step rule.
+
+Algorithm 1 gives, for a mini-batch x, the gradient of the summed objective; to it the penalties
+on the weights are added, and a step rule turns it into new parameters. K (``samples``) is part
+of the compiled function; the learning rate and the draw counter are shared variables, so that a
+schedule needs no second compilation and the random numbers go on where they stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bihm_repro.engine.symbolic import T, function, shared
+from bihm_repro.recipe import Phase, TrainingRecipe
+from bihm_repro.training.step_rules import RULES, Step, clipped, fused_adam, with_penalties
+
+__all__ = ["Update", "compile_update"]
+
+
+class Update:
+    """A compiled update; call it with a mini-batch to take one step."""
+
+    def __init__(self, step: Any, monitors: list[str], rate: Any, draw: Any,
+                 state: list[Any]) -> None:
+        """Keep the compiled ``step`` and the shared variables it works on."""
+        self._step = step
+        self._monitors = monitors
+        self._rate = rate
+        self._draw = draw
+        self._state = {variable.name: variable for variable in state}
+
+    def __call__(self, x: np.ndarray) -> dict[str, float]:
+        """Take one step on ``x`` of shape ``(batch, data_dim)``; returns sums over the batch."""
+        values = self._step(np.asarray(x, dtype=np.float32))
+        return {name: float(value) for name, value in zip(self._monitors, values)}
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the next step."""
+        return float(self._rate.get_value())
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._rate.set_value(np.float32(value))
+
+    @property
+    def draw(self) -> int:
+        """The number of the next random draw."""
+        return int(self._draw.get_value())
+
+    @draw.setter
+    def draw(self, value: int) -> None:
+        self._draw.set_value(np.int64(value))
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Return the step rule's variables, by name."""
+        return {name: np.array(item.get_value()) for name, item in self._state.items()}
+
+    def set_state(self, values: Mapping[str, np.ndarray]) -> None:
+        """Set the step rule's variables to what :meth:`get_state` returned."""
+        for name, variable in self._state.items():
+            old = variable.get_value(borrow=True)
+            variable.set_value(np.asarray(values[name], dtype=old.dtype).reshape(old.shape))
+
+
+def compile_update(model: Any, training: TrainingRecipe, phase: Phase, seed: int,
+                   draw: int = 0) -> Update:
+    """Compile one update of ``model`` for ``phase``.
+
+    ``seed`` is the seed of the random numbers and ``draw`` the number of the first draw.
+    """
+    x = T.matrix("x", dtype="float32")
+    rate = shared(np.float32(phase.rate_at(0)), name="learning_rate")
+    counter = shared(np.int64(draw), name="draw")
+    graph = model.training_graph(x, phase.samples, seed, counter,
+                                 control_variate=training.control_variate)
+    parameters = list(model.parameters)
+    gradients = [graph.gradients[parameter] for parameter in parameters]
+    step = _step(parameters, gradients, model.weights, rate, training, phase)
+    updates = [*step.updates, (counter, counter + np.int64(graph.draws))]
+    compiled = function([x], list(graph.monitors.values()), updates=updates,
+                        accept_inplace=True)
+    return Update(compiled, list(graph.monitors), rate, counter, step.state)
+
+
+def _step(parameters: list[Any], gradients: list[Any], weights: list[Any], rate: Any,
+          training: TrainingRecipe, phase: Phase) -> Step:
+    l1 = training.l1 if phase.l1 is None else phase.l1
+    if training.step_rule == "adam" and not training.clip_norm:
+        return fused_adam(parameters, gradients, rate, weights, l1, training.l2)
+    gradients = with_penalties(parameters, gradients, weights, l1, training.l2)
+    if training.clip_norm:
+        gradients = clipped(gradients, training.clip_norm)
+    return RULES[training.step_rule](parameters, gradients, rate)
