@@ -1,0 +1,214 @@
+"""Sampling from p*: the paper's Gibbs sampler ("Sampling and inpainting", section 3).
+
+Given its neighbours, a latent layer is drawn by importance resampling: proposals from the mixture
+½ p(h_l|h_{l+1}) + ½ q(h_l|h_{l-1}), resampled with the weights that the paper prints,
+
+    sqrt(p(h_l|h_{l+1}) p(h_{l-1}|h_l) q(h_l|h_{l-1}) q(h_{l+1}|h_l)) / (p(h_l|h_{l+1}) + q(...)).
+
+For x the paper names the proposals, p(x|h_1), and leaves the weights open. They follow from
+q(x) = p*(x) = S(x)^2 / Z^2 with S(x) = sum_h sqrt(p(x, h) q(h|x)):
+
+    p*(x|h_1) ~ sqrt(p(x|h_1) q(h_1|x)) S(x),   so the weight is sqrt(q(h_1|x) / p(x|h_1)) S(x).
+
+Without S(x) the chain would settle at the marginal sqrt(p*(x)), normalised. S(x) is estimated as
+the paper estimates p~*(x): the mean of sqrt(p(x, h') / q(h'|x)) over ``inner`` draws of q(h'|x).
+
+Resampling among finitely many fresh proposals only approximates a conditional. With
+``keep_current`` the present state is one more candidate, and the step leaves p* invariant for any
+number of proposals. For x this holds through a second replica h' of the latent layers:
+sqrt(p(x, h) q(h|x)) sqrt(p(x, h') q(h'|x)) / Z^2 is a distribution whose marginal over h' is
+p*(x, h), and the x step draws (x, h') together. Only the replica's weight has to be remembered:
+``Chain.log_replica``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bihm_repro.errors import InputError
+from bihm_repro.samplers.directed import DirectedPair, bernoulli, log_bernoulli, sigmoid
+
+__all__ = [
+    "Chain",
+    "GibbsSettings",
+    "gibbs_chain",
+    "gibbs_step",
+    "resample_towards_p_star",
+    "start_chain",
+]
+
+
+@dataclass(frozen=True)
+class GibbsSettings:
+    """How each conditional of p* is drawn."""
+
+    proposals: int = 10
+    """Fresh proposals for each layer and chain."""
+    inner: int = 10
+    """Draws of q(h|x) that estimate S(x) of each proposed x."""
+    keep_current: bool = True
+    """Whether the present state is a candidate too, which makes p* exactly invariant."""
+
+    def __post_init__(self) -> None:
+        """Refuse counts below 1."""
+        for name in ("proposals", "inner"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}: {getattr(self, name)}; expected 1 or more")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The state of many chains.
+
+    ``layers`` is [x, h_1, ..., h_L], each (chains, size); ``log_replica`` (chains,) is
+    ½ (log p(x, h') - log q(h'|x)) of the replica h'.
+    """
+
+    layers: tuple[np.ndarray, ...]
+    log_replica: np.ndarray
+
+    @property
+    def x(self) -> np.ndarray:
+        """The data layer, shape (chains, data_dim)."""
+        return self.layers[0]
+
+    @property
+    def h1(self) -> np.ndarray:
+        """The first latent layer, shape (chains, size)."""
+        return self.layers[1]
+
+
+def start_chain(
+    pair: DirectedPair, layers: list[np.ndarray], generator: np.random.Generator
+) -> Chain:
+    """Start chains at ``layers``, such as those of ``pair.sample_p``; each (chains, size)."""
+    replica = 0.5 * pair.log_weights(layers[0], 1, generator)[:, 0]
+    return Chain(tuple(layers), replica)
+
+
+def gibbs_chain(
+    pair: DirectedPair,
+    chain: Chain,
+    steps: int,
+    generator: np.random.Generator,
+    settings: GibbsSettings | None = None,
+    known: np.ndarray | None = None,
+) -> Iterator[Chain]:
+    """Yield the state after each of ``steps`` steps; arguments as for :func:`gibbs_step`."""
+    for _ in range(steps):
+        chain = gibbs_step(pair, chain, generator, settings, known)
+        yield chain
+
+
+def gibbs_step(
+    pair: DirectedPair,
+    chain: Chain,
+    generator: np.random.Generator,
+    settings: GibbsSettings | None = None,
+    known: np.ndarray | None = None,
+) -> Chain:
+    """Update all odd layers, then all even layers, x last; return the new state.
+
+    ``known``, bool of shape (data_dim,) or (chains, data_dim), marks the values of x that stay.
+    """
+    settings = settings or GibbsSettings()
+    layers = list(chain.layers)
+    for first in (1, 2):
+        for level in range(first, pair.depth + 1, 2):
+            layers[level] = _draw_latent(pair, layers, level, settings, generator)
+    layers[0], replica = _draw_x(pair, layers, chain.log_replica, settings, generator, known)
+    return Chain(tuple(layers), replica)
+
+
+def resample_towards_p_star(
+    pair: DirectedPair, n: int, oversample: int, generator: np.random.Generator, inner: int = 10
+) -> list[np.ndarray]:
+    """Draw ``n`` whole samples of p*, each the pick of ``oversample`` ancestral samples of p.
+
+    The weights are p*(x, h) / p(x, h) up to a constant, sqrt(q(h|x) / p(x, h)) S(x), with S(x)
+    estimated from ``inner`` draws. Exact as ``oversample`` grows. Layers of shape (n, size).
+    """
+    if n < 1 or oversample < 1 or inner < 1:
+        raise InputError(f"n {n}, oversample {oversample}, inner {inner}; expected 1 or more")
+    layers = pair.sample_p(n * oversample, generator)
+    log_weights = 0.5 * (pair.log_q(layers) - pair.log_joint(layers))
+    log_weights += _log_mean_exp(0.5 * pair.log_weights(layers[0], inner, generator))
+    chosen = _choose(log_weights.reshape(n, oversample), generator)
+    rows = np.arange(n) * oversample + chosen
+    return [layer[rows] for layer in layers]
+
+
+def _draw_latent(
+    pair: DirectedPair,
+    layers: list[np.ndarray],
+    level: int,
+    settings: GibbsSettings,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """Draw h_level from p*(h_level | its neighbours); returns (chains, size)."""
+    lower, current = layers[level - 1], layers[level]
+    upper = layers[level + 1] if level < pair.depth else None
+    down = np.broadcast_to(pair.p_logits(level, upper), current.shape)
+    up = pair.q_logits(level, lower)
+    from_p = generator.random((len(current), settings.proposals, 1)) < 0.5
+    means = np.where(from_p, sigmoid(down)[:, None], sigmoid(up)[:, None])
+    candidates = _candidates(bernoulli(means, generator), current, settings)
+    log_p = log_bernoulli(candidates, down[:, None])
+    log_q = log_bernoulli(candidates, up[:, None])
+    rest = log_bernoulli(lower[:, None], pair.p_logits(level - 1, candidates))
+    if upper is not None:
+        rest = rest + log_bernoulli(upper[:, None], pair.q_logits(level + 1, candidates))
+    log_weights = 0.5 * (log_p + log_q + rest) - np.logaddexp(log_p, log_q)
+    return candidates[np.arange(len(current)), _choose(log_weights, generator)]
+
+
+def _draw_x(
+    pair: DirectedPair,
+    layers: list[np.ndarray],
+    log_replica: np.ndarray,
+    settings: GibbsSettings,
+    generator: np.random.Generator,
+    known: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw x from p*(x|h_1), and the replica with it; returns (chains, data_dim), (chains,)."""
+    current, h1 = layers[0], layers[1]
+    rows = np.arange(len(current))
+    logits = pair.p_logits(0, h1)[:, None]
+    shape = (len(current), settings.proposals, pair.sizes[0])
+    proposals = bernoulli(np.broadcast_to(sigmoid(logits), shape), generator)
+    if known is not None:
+        # The known part of p(x|h_1) is the same for every candidate and drops out of the weights.
+        proposals = np.where(np.atleast_2d(known)[:, None], current[:, None], proposals)
+    candidates = _candidates(proposals, current, settings)
+    up = pair.q_logits(1, candidates)
+    replicas = 0.5 * pair.log_weights(candidates, settings.inner, generator, logits=up)
+    if settings.keep_current:
+        replicas[:, 0, 0] = log_replica
+    log_weights = 0.5 * (log_bernoulli(h1[:, None], up) - log_bernoulli(candidates, logits))
+    chosen = _choose(log_weights + _log_mean_exp(replicas), generator)
+    of_chosen = replicas[rows, chosen]
+    return candidates[rows, chosen], of_chosen[rows, _choose(of_chosen, generator)]
+
+
+def _candidates(
+    proposals: np.ndarray, current: np.ndarray, settings: GibbsSettings
+) -> np.ndarray:
+    if not settings.keep_current:
+        return proposals
+    return np.concatenate([current[:, None], proposals], axis=1)
+
+
+def _choose(log_weights: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Draw a column of each row of ``log_weights`` (rows, columns) in proportion to exp."""
+    top = log_weights.max(axis=1, keepdims=True)
+    cumulated = np.exp(log_weights - top, dtype=np.float64).cumsum(axis=1)
+    threshold = generator.random((len(cumulated), 1)) * cumulated[:, -1:]
+    return (cumulated <= threshold).sum(axis=1)
+
+
+def _log_mean_exp(values: np.ndarray) -> np.ndarray:
+    top = values.max(axis=-1)
+    return np.log(np.exp(values - top[..., None]).mean(axis=-1)) + top
