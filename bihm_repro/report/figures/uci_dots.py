@@ -1,0 +1,83 @@
+"""The UCI results as dots: our numbers beside the paper's, on scales that fit all eight sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from bihm_repro.report import paper
+from bihm_repro.report.figures.style import PAPER_LINE, Drawing, new_figure, panel_title
+from bihm_repro.report.marks import comparable, marks_of
+from bihm_repro.report.runs import Run
+from bihm_repro.report.uci_tables import uci_run
+
+__all__ = ["draw_uci", "uci_numbers"]
+
+OURS = {"color": "#0b3c6f", "marker": "o", "markersize": 4.5, "linestyle": "none"}
+OURS_RWS = {"color": "#2f8f5b", "marker": "^", "markersize": 4.5, "linestyle": "none"}
+QUOTED = {"color": "0.45", "marker": "x", "markersize": 4, "linestyle": "none"}
+QUOTED_RWS = {"color": "0.45", "marker": "^", "markersize": 4.5, "linestyle": "none",
+              "markerfacecolor": "none"}
+
+
+def uci_numbers(runs: Sequence[Run]) -> tuple[pd.DataFrame, list[str]]:
+    """Our and the paper's figures of each set that has an evaluated, comparable run."""
+    rows, left_out = [], []
+    for entry in paper.UCI:
+        run, rws = uci_run(runs, entry), uci_run(runs, entry, "rws")
+        if run is None or not comparable(run):
+            left_out.append(f"{entry.name}: no evaluated run" if run is None else
+                            f"{entry.name}: {run.dataset} is not comparable with the paper's set")
+            continue
+        log_p, ess = run.estimate("log_p"), run.ess("p_star")
+        ours_rws = None if rws is None or not comparable(rws) else -rws.estimate("log_p").value
+        rows.append({
+            "set": entry.name, "nll_p": -log_p.value, "nll_p_se": log_p.standard_error,
+            "paper_nll_p": entry.nll_p, "rws_nll_p": ours_rws,
+            "paper_rws_sbn": entry.quoted["RWS - SBN"],
+            "minus_log_z2": None if run.log_z2 is None else -run.log_z2.value,
+            "paper_minus_log_z2": entry.minus_log_z2,
+            "ess": None if ess is None else ess.value, "paper_ess": entry.ess,
+            "marks": marks_of(run)})
+    return pd.DataFrame(rows), left_out
+
+
+def draw_uci(runs: Sequence[Run], data: str = "data") -> Drawing:
+    """A -log p as a difference to the paper's BiHM, B -2 log Z, C effective sample size."""
+    numbers, left_out = uci_numbers(runs)
+    if numbers.empty:
+        return Drawing(None, left_out=left_out)
+    figure = new_figure(0.9 + 0.21 * len(numbers))
+    panels = figure.subplots(1, 3, sharey=True, width_ratios=(1.7, 1, 1))
+    heights = range(len(numbers))
+    _draw_differences(panels[0], numbers, heights)
+    for axes, column, letter, text in ((panels[1], "minus_log_z2", "B", "$-2\\,\\log\\,Z$ (nats)"),
+                                       (panels[2], "ess", "C", "effective sample size (%)")):
+        axes.plot(numbers[f"paper_{column}"], heights, **QUOTED)
+        axes.plot(pd.to_numeric(numbers[column]), heights, **OURS)
+        axes.set_xlim(left=0)
+        axes.set_xlabel(text)
+        panel_title(axes, letter, "")
+    panels[2].set_xlim(0, 100)
+    panels[0].set_yticks(list(heights), numbers["set"] + numbers["marks"])
+    panels[0].invert_yaxis()
+    panels[0].tick_params(axis="y", length=0)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, handletextpad=0.2)
+    return Drawing(figure, {"": numbers}, left_out)
+
+
+def _draw_differences(axes: Axes, numbers: pd.DataFrame, heights: Sequence[int]) -> None:
+    base = numbers["paper_nll_p"]
+    axes.axvline(0, **PAPER_LINE)
+    axes.plot(base - base, heights, label="BiHM, paper", **QUOTED)
+    axes.plot(numbers["paper_rws_sbn"] - base, heights, label="RWS - SBN, paper", **QUOTED_RWS)
+    axes.errorbar(numbers["nll_p"] - base, list(heights), xerr=numbers["nll_p_se"], capsize=1.5,
+                  elinewidth=0.8, label="BiHM, ours", **OURS)
+    if numbers["rws_nll_p"].notna().any():
+        axes.plot(pd.to_numeric(numbers["rws_nll_p"]) - base, heights, label="RWS, ours",
+                  **OURS_RWS)
+    axes.set_xlabel("test $-\\log\\,p(x)$ less the paper's BiHM (nats; left is better)")
+    panel_title(axes, "A", "")
