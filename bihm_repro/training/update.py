@@ -81,8 +81,7 @@ def compile_update(model: Any, training: TrainingRecipe, phase: Phase, seed: int
     gradients = [graph.gradients[parameter] for parameter in parameters]
     step = _step(parameters, gradients, model.weights, rate, training, phase)
     updates = [*step.updates, (counter, counter + np.int64(graph.draws))]
-    compiled = function([x], list(graph.monitors.values()), updates=updates,
-                        accept_inplace=True)
+    compiled = function([x], list(graph.monitors.values()), updates=updates)
     return Update(compiled, list(graph.monitors), rate, counter, step.state)
 
 
