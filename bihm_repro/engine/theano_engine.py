@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -50,12 +51,14 @@ if blas is None:
 _given = os.environ.get("THEANO_FLAGS", "")
 _ours = ",".join(f"{key}={value}" for key, value in _flags().items())
 os.environ["THEANO_FLAGS"] = f"{_ours},{_given}".rstrip(",")
+# It looks for a library named lib*.so in a way that a bundled one does not meet, and says so.
+logging.getLogger("theano.tensor.blas").setLevel(logging.ERROR)
 try:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import theano
         import theano.tensor as T
-        from theano import function, grad, shared
+        from theano import grad, shared
         from theano.graph.basic import Apply
         from theano.graph.op import COp
         from theano.graph.utils import MethodNotDefined
@@ -64,3 +67,8 @@ finally:
 
 version: str = theano.__version__
 floatX: str = theano.config.floatX
+
+
+def function(inputs, outputs, updates=None, **options):
+    """Compile; Ops that overwrite a shared variable which the same call updates are welcome."""
+    return theano.function(inputs, outputs, updates=updates, accept_inplace=True, **options)

@@ -1,1 +1,1 @@
-
+"""Estimates by importance sampling, in constant memory, each with its standard error."""

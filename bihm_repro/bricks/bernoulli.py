@@ -1,0 +1,135 @@
+"""Layers of Bernoulli units: sigmoid belief network layers and the factorised top prior.
+
+A layer is drawn (``sample``) or compared with given values (``score``). Both return the rows'
+log-probabilities and a function from row weights w to the gradients of -sum_rows w log-probability
+(Algorithm 1 takes nothing else), so a model never sees how a layer is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from bihm_repro.bricks.base import BIAS, WEIGHT, Brick
+from bihm_repro.bricks.initialization import Initialization
+from bihm_repro.bricks.mlp import MLP
+from bihm_repro.engine.symbolic import T, floatX, grad
+from bihm_repro.ops.bernoulli import sample_layer, score_layer
+from bihm_repro.ops.gradients import summed_residual, weighted_gradient
+
+__all__ = ["BernoulliLayer", "FactorisedPrior", "Draw", "Score"]
+
+Gradients = Callable[[object], dict]
+
+
+class Draw(NamedTuple):
+    """``sample`` (rows, units), its ``log_prob`` (rows,), ``gradients(w)`` with w (rows,)."""
+
+    sample: object
+    log_prob: object
+    gradients: Gradients
+
+
+class Score(NamedTuple):
+    """``log_prob`` (rows,) of given values and ``gradients(w)`` with w (rows,)."""
+
+    log_prob: object
+    gradients: Gradients
+
+
+class BernoulliLayer(Brick):
+    """B(units | logistic(f(x) W + b)), f the identity or an MLP of deterministic units.
+
+    Parameters
+    ----------
+    inputs, units : sizes
+    hidden, activation : sizes and activation of the deterministic layers, none by default
+    """
+
+    def __init__(self, name: str, inputs: int, units: int, *, weights: Initialization,
+                 bias: Initialization, hidden: Sequence[int] = (), activation: str = "tanh",
+                 dtype: str = floatX) -> None:
+        children = []
+        if hidden:
+            children = [MLP("mlp", inputs, hidden, activation, weights, bias, dtype)]
+        super().__init__(name, children, dtype)
+        self.inputs, self.units = (hidden[-1] if hidden else inputs), units
+        self._weights, self._bias = weights, bias
+
+    def _declare(self):
+        return [("W", (self.inputs, self.units), WEIGHT, self._weights),
+                ("b", (self.units,), BIAS, self._bias)]
+
+    def _features(self, x):
+        return self.children[0].apply(x) if self.children else x
+
+    def mean(self, x):
+        """The units' probabilities, (rows, units)."""
+        logits = T.dot(self._features(x), self.W) + self.b
+        return T.exp(-_softplus(-logits))
+
+    def sample(self, x, *, repeats=1, seed: int, draw, train: bool = False) -> Draw:
+        """Draw ``repeats`` samples for each row of ``x`` (n, inputs): n * repeats rows."""
+        single = isinstance(repeats, int) and repeats == 1
+        wants = "nothing" if not train else "residual" if single else "mean"
+        features = self._features(x)
+        drawn = sample_layer(features, self.W, self.b, repeats=repeats, seed=seed, draw=draw,
+                             wants=wants)
+
+        def gradients(weight) -> dict:
+            if single:
+                return self._gradients(features, drawn.extra, weight)
+            residual = summed_residual(drawn.extra, drawn.sample, weight)
+            return self._gradients(features, residual, T.ones_like(residual[:, 0]))
+
+        return Draw(drawn.sample, drawn.log_q, gradients)
+
+    def score(self, values, x, *, train: bool = False) -> Score:
+        """Log-probability of ``values`` given ``x`` (rows, inputs).
+
+        ``values`` has as many rows, or a row for each group of K rows of ``x``.
+        """
+        features = self._features(x)
+        scored = score_layer(values, features, self.W, self.b, wants_residual=train)
+        return Score(scored.log_p, lambda w: self._gradients(features, scored.residual, w))
+
+    def _gradients(self, features, residual, weight) -> dict:
+        weights, bias = weighted_gradient(features, residual, weight)
+        gradients = {self.W: weights, self.b: bias}
+        if self.children:
+            back = T.dot(residual * weight.dimshuffle(0, "x"), self.W.T)
+            below = self.children[0].parameters
+            gradients.update(zip(below, grad(None, below, known_grads={features: back})))
+        return gradients
+
+
+class FactorisedPrior(Brick):
+    """p(h) = prod_i B(h_i | logistic(b_i)): the top of the generative model."""
+
+    def __init__(self, name: str, units: int, *, bias: Initialization,
+                 dtype: str = floatX) -> None:
+        super().__init__(name, dtype=dtype)
+        self.units = units
+        self._bias = bias
+
+    def _declare(self):
+        return [("b", (self.units,), BIAS, self._bias)]
+
+    def sample(self, rows, *, seed: int, draw) -> Draw:
+        """Draw ``rows`` independent samples."""
+        drawn = sample_layer(self.b.dimshuffle("x", 0), repeats=rows, seed=seed, draw=draw)
+        return Draw(drawn.sample, drawn.log_q, lambda w: self._gradients(drawn.sample, w))
+
+    def score(self, values) -> Score:
+        """Log-probability of ``values`` (rows, units)."""
+        log_prob = T.dot(values, self.b) - _softplus(self.b).sum()
+        return Score(log_prob, lambda w: self._gradients(values, w))
+
+    def _gradients(self, values, weight) -> dict:
+        probability = T.exp(-_softplus(-self.b))
+        return {self.b: probability * weight.sum() - T.dot(weight, values)}
+
+
+def _softplus(x):
+    """log(1 + exp(x)), right at both ends."""
+    return T.maximum(x, 0) + T.log1p(T.exp(-abs(x)))

@@ -1,0 +1,111 @@
+"""Sums of exponentials over blocks of samples, in float64, without keeping the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from bihm_repro.engine.symbolic import T, device, floatX, function
+from bihm_repro.errors import InputError
+
+__all__ = ["LogSumExp", "LogWeights", "blocks", "block_shape", "check_data", "check_count",
+           "standard_error"]
+
+# Rows of the widest latent layer that a block may hold: 4 MiB, so that a layer's samples are still
+# in cache when the next layer reads them.
+_BLOCK_FLOATS = 2**20
+_MOST_ROWS = 8192
+
+
+class LogSumExp:
+    """Running log of sum of exp, elementwise for an array of sums.
+
+    >>> total = LogSumExp(2)
+    >>> total.add(np.array([[0.0, 0.0], [1.0, 1.0]])).value
+    array([0.69314718, 1.69314718])
+    """
+
+    def __init__(self, size: int) -> None:
+        self.value = np.full(size, -np.inf)
+
+    def add(self, terms: np.ndarray) -> LogSumExp:
+        """Add the terms (size, n) to the sums."""
+        top = np.maximum(self.value, terms.max(axis=1))
+        safe = np.where(np.isfinite(top), top, 0.0)
+        total = np.exp(self.value - safe) + np.exp(terms - safe[:, None]).sum(axis=1)
+        with np.errstate(divide="ignore"):
+            self.value = safe + np.log(total)
+        return self
+
+
+class LogWeights:
+    """Compiled log r = log p(x, h) - log q(h|x) of a model: (batch, samples) float64.
+
+    One compiled function serves every number of samples, except under JAX, whose shapes are fixed.
+    """
+
+    def __init__(self, model, seed: int) -> None:
+        self._model, self._seed = model, seed
+        self._compiled: dict[int, Callable] = {}
+        self.draws = 0
+
+    def _function(self, samples: int) -> Callable:
+        fixed = device in ("jax-cpu", "gpu")
+        key = samples if fixed else 0
+        if key not in self._compiled:
+            x, draw, count = T.matrix("x", dtype=floatX), T.lscalar("draw"), T.lscalar("samples")
+            log_r, self.draws = self._model.log_weights(x, samples if fixed else count,
+                                                        self._seed, draw)
+            inputs = [x, draw] if fixed else [x, draw, count]
+            compiled = function(inputs, log_r)
+            self._compiled[key] = compiled if not fixed else (lambda x, d, _: compiled(x, d))
+        return self._compiled[key]
+
+    def __call__(self, x: np.ndarray, samples: int, block: int) -> np.ndarray:
+        """The weights of block number ``block``: its own draws, whatever was asked before."""
+        run = self._function(samples)
+        return np.asarray(run(x, block * self.draws, samples), dtype=np.float64)
+
+
+def block_shape(model, samples: int) -> tuple[int, int]:
+    """(examples, samples) of a block, from the model's sizes alone so that results repeat."""
+    rows = int(max(64, min(_MOST_ROWS, _BLOCK_FLOATS // max(model.layers))))
+    per_example = min(samples, 100 if samples <= 1000 else rows)
+    return max(1, rows // per_example), per_example
+
+
+def blocks(total: int, size: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of consecutive blocks; the last may be smaller."""
+    for start in range(0, total, size):
+        yield start, min(total, start + size)
+
+
+def check_data(x: np.ndarray, dim: int, what: str = "x") -> np.ndarray:
+    """``x`` as float32 (examples, dim) with finite values in [0, 1], or an InputError."""
+    x = np.asarray(x)
+    if x.ndim != 2 or x.shape[1] != dim:
+        raise InputError(f"{what} has shape {x.shape}: expected (examples, {dim})")
+    if len(x) == 0:
+        raise InputError(f"{what} holds no example: at least one is needed")
+    x = x.astype(np.float32)
+    if np.isnan(x).any():
+        raise InputError(f"{what} holds NaN in row {int(np.isnan(x).any(axis=1).argmax())}: "
+                         "expected values in [0, 1]")
+    outside = (x < 0) | (x > 1)
+    if outside.any():
+        raise InputError(f"{what} holds {x[outside][0]:g} in row "
+                         f"{int(outside.any(axis=1).argmax())}: expected values in [0, 1]")
+    return x
+
+
+def check_count(value: int, what: str) -> int:
+    """A whole number of at least 1, or an InputError."""
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise InputError(f"{what} is {value!r}: a whole number of at least 1 is needed")
+    return int(value)
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Standard error of the mean; 0 where there is one value only."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
