@@ -61,7 +61,8 @@ def _list(args: argparse.Namespace) -> int:
         sizes = " / ".join(map(str, entry.sizes.values()))
         there = "here" if (folder / f"{entry.name}.hdf5").is_file() else "-"
         print(f"{entry.name:<16} {entry.dim:>5} x {sizes:<24} {there:<5} {entry.title}")
-    imported = sorted(path.stem for path in folder.glob("*.hdf5") if path.stem not in CATALOGUE)
+    imported = sorted(path.stem for path in folder.glob("*.hdf5")
+                      if path.stem not in CATALOGUE and not path.name.startswith("."))
     if imported:
         print(f"imported: {', '.join(imported)}")
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from bihm_repro.datasets.catalogue import EXACT, SURROGATE, Entry
-from bihm_repro.datasets.fingerprints import SHORT, fingerprint_of_rows
+from bihm_repro.datasets.fingerprints import SHORT, fingerprint_of_rows, is_binary
 from bihm_repro.errors import InputError
 
 __all__ = ["check_entry", "check_values"]
@@ -18,6 +18,8 @@ _CHUNK = 8192
 
 def _first_bad(rows: np.ndarray, levels: int) -> tuple[int, int] | None:
     """Return row and column of the first value outside ``[0, levels]`` (NaN too), or None."""
+    if rows.dtype == np.uint8 and rows.max() <= levels:
+        return None
     for start in range(0, len(rows), _CHUNK):
         part = rows[start:start + _CHUNK]
         bad = ~((part >= 0) & (part <= levels))
@@ -41,7 +43,7 @@ def check_values(where: str | Path, splits: Mapping[str, np.ndarray], levels: in
         if bad is not None:
             raise InputError(f"{where}: split {name}, row {bad[0]}, column {bad[1]} is "
                              f"{rows[bad]}; allowed are 0 and 1, or grey levels from 0 to {levels}")
-        grey = grey or levels != 1 or not ((rows == 0) | (rows == 1)).all()
+        grey = grey or levels != 1 or not is_binary(rows)
     return grey
 
 

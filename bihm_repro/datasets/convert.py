@@ -11,7 +11,7 @@ from typing import Any
 from bihm_repro.datasets import bars
 from bihm_repro.datasets.catalogue import EXACT, Entry, find_entry
 from bihm_repro.datasets.fingerprints import fingerprint_of_rows, fingerprint_of_splits
-from bihm_repro.datasets.hdf5 import write_fuel_file
+from bihm_repro.datasets.hdf5 import sweep, write_fuel_file
 from bihm_repro.datasets.load import Dataset, load_dataset
 from bihm_repro.datasets.obtain import NOT_PUBLISHED_DRAW, Obtained, obtain, read_checked
 from bihm_repro.datasets.sources import Source
@@ -113,6 +113,7 @@ def convert(name: str, folder: str | os.PathLike[str] = "data", *, mirror: str |
     standing = None if fresh or file else _standing(name, folder, mirror)
     if standing is not None:
         return Conversion(path, standing, reused=True)
+    sweep(path)
     obtained = _obtain(entry, folder, mirror, Path(file) if file else None, report)
     write_fuel_file(path, obtained.splits, _attributes(entry, obtained))
     return Conversion(path, load_dataset(name, folder), reused=False)

@@ -16,7 +16,8 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ from typing import Any
 from bihm_repro.errors import SetupError
 from bihm_repro.files import write_text
 from bihm_repro.progress import progress
+
+try:
+    import fcntl
+except ImportError:  # Not on Windows: there a second process is not kept waiting.
+    fcntl = None
 
 __all__ = ["Policy", "Unreachable", "check_sha256", "fetch"]
 
@@ -41,6 +47,11 @@ class WrongBytes(SetupError):
 
 class _Again(Exception):
     """This try failed in a way that another may not."""
+
+    def __init__(self, reason: str, pause: float = 0.0) -> None:
+        """``pause`` is how many seconds the server asks to wait."""
+        super().__init__(reason)
+        self.pause = pause
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,29 @@ def _open(url: str, part: _Part, timeout: float) -> Any:
     headers = {"User-Agent": "bihm-repro", "Accept-Encoding": "identity"}
     if part.size and part.tag:
         headers.update({"Range": f"bytes={part.size}-", "If-Range": part.tag})
-    return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        return urllib.request.urlopen(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _refusal(url, part, error) from error
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, (socket.gaierror, ConnectionRefusedError)):
+            raise Unreachable(f"{url}: no connection ({error.reason})") from error
+        raise _Again(f"no connection ({error.reason})") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise _Again(f"the connection broke ({error or type(error).__name__})") from error
+
+
+def _refusal(url: str, part: _Part, error: urllib.error.HTTPError) -> Exception:
+    """Return what to raise for an answer that is not a file."""
+    if error.code == 416:
+        part.discard()
+        return _Again("the server no longer has the part that was asked for")
+    if error.code in _BUSY:
+        wait = error.headers.get("Retry-After", "")
+        return _Again(f"HTTP {error.code} {error.reason}", float(wait) if wait.isdigit() else 0.0)
+    return SetupError(f"{url}: HTTP {error.code} {error.reason}")
 
 
 def _tag_of(answer: Any) -> str:
@@ -121,58 +154,45 @@ def _total_of(answer: Any, part: _Part) -> int | None:
     return int(length) if length.isdigit() else None
 
 
+def _blocks(answer: Any) -> Iterator[bytes]:
+    """Yield the body; only failures of the line become :class:`_Again`, not those of the disk."""
+    try:
+        yield from iter(lambda: answer.read(_BLOCK), b"")
+    except (OSError, http.client.HTTPException) as error:
+        raise _Again(f"the connection broke ({error or type(error).__name__})") from error
+
+
 def _receive(answer: Any, part: _Part, name: str) -> None:
     """Append the body of ``answer`` to ``part``; raise :class:`_Again` where it is cut short."""
     total = _total_of(answer, part)
     with progress(total=total, desc=name, unit="B", unit_scale=True) as bar, \
             open(part.path, "ab") as handle:
         bar.update(handle.tell())
-        for block in iter(lambda: answer.read(_BLOCK), b""):
+        for block in _blocks(answer):
             handle.write(block)
             bar.update(len(block))
         handle.flush()
         os.fsync(handle.fileno())
-    if total is not None and part.size != total:
-        if part.size > total:
+    size = part.size
+    if total is not None and size != total:
+        if size > total:
             part.discard()
-        raise _Again(f"the connection was cut after {part.size} of {total} bytes")
-
-
-def _try_once(url: str, part: _Part, timeout: float) -> None:
-    """Fetch what is missing of ``url``; :class:`_Again` where another try may help."""
-    try:
-        with _open(url, part, timeout) as answer:
-            _receive(answer, part, url.rpartition("/")[2])
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == 416:
-            part.discard()
-            raise _Again("the server no longer has the part that was asked for") from error
-        if error.code in _BUSY:
-            raise _Again(f"HTTP {error.code} {error.reason}") from error
-        raise SetupError(f"{url}: HTTP {error.code} {error.reason}") from error
-    except urllib.error.URLError as error:
-        if isinstance(error.reason, (socket.gaierror, ConnectionRefusedError)):
-            raise Unreachable(f"{url}: no connection ({error.reason})") from error
-        raise _Again(f"no connection ({error.reason})") from error
-    except (OSError, http.client.HTTPException) as error:
-        if isinstance(error, OSError) and error.errno and not isinstance(
-                error, (ConnectionError, socket.timeout)):
-            raise
-        raise _Again(f"the connection broke ({error or type(error).__name__})") from error
+        raise _Again(f"the connection was cut after {size} of {total} bytes")
 
 
 def _complete(url: str, part: _Part, policy: Policy) -> None:
     """Try until ``part`` is whole or the policy's patience ends."""
-    pause, reasons = policy.pause, []
+    reasons, wanted = [], 0.0
     for number in range(policy.tries):
         if number:
+            pause = max(policy.pause * 2 ** (number - 1), wanted)
             policy.sleep(min(pause, policy.longest_pause))
-            pause *= 2
         try:
-            return _try_once(url, part, policy.timeout)
+            with _open(url, part, policy.timeout) as answer:
+                return _receive(answer, part, url.rpartition("/")[2])
         except _Again as error:
             reasons.append(str(error))
+            wanted = error.pause
     message = f"{url}: given up after {policy.tries} tries ({reasons[-1]})"
     if all(reason.startswith("no connection") for reason in reasons):
         raise Unreachable(message)
@@ -188,11 +208,25 @@ def fetch(url: str, folder: Path, *, sha256: str | None = None,
     """
     if not url.startswith(("http://", "https://")):
         raise SetupError(f"{url}: only http and https addresses can be fetched")
+    with _alone_in(folder):
+        return _fetch(url, folder, sha256, policy or Policy())
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process downloads into ``folder``: two must not grow one part."""
     folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as handle:
+        if fcntl:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(url: str, folder: Path, sha256: str | None, policy: Policy) -> Path:
     name = url.rpartition("/")[2]
     part = _Part(folder / f".{name}.part")
     for last in (False, True):
-        _complete(url, part, policy or Policy())
+        _complete(url, part, policy)
         try:
             if sha256:
                 check_sha256(part.path, sha256)

@@ -20,7 +20,7 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,6 +50,8 @@ def _refusing(path: Path, what: str) -> Iterator[None]:
 def _read_bytes(path: Path) -> bytes:
     """Read a file, decompressed where its first bytes say gzip or xz."""
     data = path.read_bytes()
+    if not data:
+        raise EOFError("it is empty")
     if data[:2] == b"\x1f\x8b":
         return gzip.decompress(data)
     if data[:6] == b"\xfd7zXZ\x00":
@@ -158,4 +160,3 @@ def read_mat(path: Path, fold: int = 0) -> dict[str, np.ndarray]:
                 for name, code in (("train", 0), ("valid", 2), ("test", 3))}
 
 
-Reader = Callable[[Path], "dict[str, np.ndarray]"]

@@ -10,6 +10,7 @@ Fuel.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +22,13 @@ import numpy as np
 from bihm_repro.errors import InputError
 from bihm_repro.files import written_atomically
 
-__all__ = ["SPLITS", "Contents", "read_fuel_file", "write_fuel_file"]
+__all__ = ["SPLITS", "Contents", "image_shape_of", "read_fuel_file", "sweep",
+           "write_fuel_file"]
 
 SPLITS = ("train", "valid", "test")
 SOURCE = "features"
-_UNREADABLE = (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError)
+_UNREADABLE = (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError, MemoryError,
+               AttributeError)
 """What h5py raises on a file that is truncated, corrupt or not HDF5 at all."""
 
 
@@ -34,7 +37,10 @@ class Contents:
     """The arrays of a data file, by split, and its root attributes."""
 
     splits: dict[str, np.ndarray]
+    """``(examples, dim)`` by name."""
     attributes: dict[str, Any] = field(default_factory=dict)
+    image_shape: tuple[int, int] | None = None
+    """Height and width, where the examples are stored as images of one channel."""
 
 
 def _split_table(bounds: Mapping[str, tuple[int, int]]) -> np.ndarray:
@@ -45,7 +51,7 @@ def _split_table(bounds: Mapping[str, tuple[int, int]]) -> np.ndarray:
         ("indices", h5py.special_dtype(ref=h5py.Reference)),
         ("available", np.bool_), ("comment", "S1")])
     table = np.empty(len(bounds), dtype=dtype)
-    for row, (name, (start, stop)) in zip(table, bounds.items()):  # noqa: B905
+    for row, (name, (start, stop)) in zip(table, bounds.items()):
         row["split"], row["source"] = name.encode(), SOURCE.encode()
         row["start"], row["stop"] = start, stop
         row["indices"], row["available"], row["comment"] = h5py.Reference(), True, b"."
@@ -69,6 +75,34 @@ def write_fuel_file(path: str | os.PathLike[str], splits: Mapping[str, np.ndarra
         file.attrs["split"] = _split_table(bounds)
         for key, value in attributes.items():
             file.attrs[key] = value
+
+
+def sweep(path: Path) -> None:
+    """Remove the temporary files that a killed writer of ``path`` left behind."""
+    for leftover in path.parent.glob(f".{path.stem}.*{path.suffix}"):
+        process = leftover.name[len(path.stem) + 2:].partition("-")[0]
+        # Untouched for a minute: a writer on another machine, whose number means nothing here,
+        # would have touched it.
+        if process.isdigit() and not _is_running(int(process)) \
+                and time.time() - leftover.stat().st_mtime > 60:
+            leftover.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def image_shape_of(shape: tuple[int, ...]) -> tuple[int, int] | None:
+    """Return height and width of ``(examples, height, width)`` or ``(examples, 1, ...)``."""
+    if len(shape) == 4 and shape[1] == 1:
+        return shape[2], shape[3]
+    return (shape[1], shape[2]) if len(shape) == 3 else None
 
 
 def _rows_of(file: h5py.File, row: np.void) -> np.ndarray:
@@ -101,9 +135,10 @@ def read_fuel_file(path: str | os.PathLike[str]) -> Contents:
             splits = {row["split"].decode(): _rows_of(file, row) for row in table
                       if row["source"].decode() == SOURCE and row["available"]}
             attributes = {key: value for key, value in file.attrs.items() if key != "split"}
-    except FileNotFoundError:
+            shape = image_shape_of(file[SOURCE].shape)
+    except (FileNotFoundError, PermissionError):
         raise
     except _UNREADABLE as error:
         raise InputError(f"{path}: not a readable data file ({' '.join(str(error).split())}); "
                          f"make it again with `bihm data {path.stem} --fresh`") from error
-    return Contents(splits, attributes)
+    return Contents(splits, attributes, shape)

@@ -11,18 +11,22 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bihm_repro.datasets import bars
 from bihm_repro.datasets.catalogue import CATALOGUE, Entry, find_entry
-from bihm_repro.datasets.checks import check_values
+from bihm_repro.datasets.checks import check_entry, check_values
 from bihm_repro.datasets.draws import fixed_draw, probabilities
-from bihm_repro.datasets.fingerprints import fingerprint_of_splits
+from bihm_repro.datasets.fingerprints import SHORT, fingerprint_of_splits
 from bihm_repro.datasets.hdf5 import SPLITS, Contents, read_fuel_file
 from bihm_repro.errors import InputError
 
-__all__ = ["Dataset", "load_dataset"]
+__all__ = ["OWN", "Dataset", "load_dataset"]
+
+OWN = "own"
+"""The exactness of a user's own data: nothing published to compare with."""
 
 
 @dataclass(frozen=True)
@@ -110,27 +114,50 @@ def load_dataset(name_or_path: str | os.PathLike[str],
     return _from_contents(name, path, contents)
 
 
-def _from_contents(name: str, path: Path, contents: Contents) -> Dataset:
-    attributes = contents.attributes
-    stored = {split: contents.splits[split] for split in SPLITS}
-    levels = int(attributes.get("levels", 1))
-    grey = check_values(path, stored, levels)
-    grey = bool(attributes.get("grey", grey))
-    fingerprint = fingerprint_of_splits(stored, binary=not grey)
+def _provenance(name: str, path: Path, contents: Contents) -> dict[str, Any]:
+    """Return the attributes that our converter wrote; a foreign Fuel file gets them worked out."""
+    if "converter_version" in contents.attributes:
+        return contents.attributes
+    found: dict[str, Any] = {"name": name, "exactness": OWN, "source": str(path)}
+    if contents.image_shape:
+        found["image_shape"] = contents.image_shape
+    if name in CATALOGUE and not CATALOGUE[name].grey:
+        try:
+            found["exactness"] = check_entry(CATALOGUE[name], contents.splits)
+        except InputError as error:
+            raise InputError(f"{path}: {error}; make it again with `bihm data {name} --fresh`") \
+                from error
+    return found
+
+
+def _check_label(name: str, path: Path, attributes: dict[str, Any], fingerprint: str) -> None:
+    """Refuse a file that holds another set than its name says, or other rows than were written."""
     recorded = attributes.get("fingerprint", fingerprint)
     if recorded != fingerprint:
         raise InputError(f"{path}: its content has changed since it was written (fingerprint "
-                         f"{fingerprint[:12]}, recorded {str(recorded)[:12]}); make it again with "
-                         f"`bihm data {name} --fresh`")
-    splits = stored if not grey else {
-        split: probabilities(rows, levels) if split == "train" else fixed_draw(rows, levels, split)
-        for split, rows in stored.items()}
-    if not grey:
+                         f"{fingerprint[:SHORT]}, recorded {str(recorded)[:SHORT]}); make it again "
+                         f"with `bihm data {name} --fresh`")
+    if attributes["name"] != name and name in CATALOGUE:
+        raise InputError(f"{path}: the file holds {attributes['name']}, not {name}; make it again "
+                         f"with `bihm data {name} --fresh`")
+
+
+def _from_contents(name: str, path: Path, contents: Contents) -> Dataset:
+    attributes = _provenance(name, path, contents)
+    stored = {split: contents.splits[split] for split in SPLITS}
+    levels = int(attributes.get("levels", 1))
+    grey = bool(attributes.get("grey", check_values(path, stored, levels)))
+    fingerprint = fingerprint_of_splits(stored, binary=not grey)
+    _check_label(name, path, attributes, fingerprint)
+    if grey:
+        splits = {split: probabilities(rows, levels) if split == "train"
+                  else fixed_draw(rows, levels, split) for split, rows in stored.items()}
+    else:
         splits = {split: rows.astype(np.uint8, copy=False) for split, rows in stored.items()}
     shape = attributes.get("image_shape")
     return Dataset(
-        name=str(attributes.get("name", name)), splits=splits, fingerprint=fingerprint,
-        exactness=str(attributes.get("exactness", "own")), note=str(attributes.get("note", "")),
+        name=str(attributes["name"]), splits=splits, fingerprint=fingerprint,
+        exactness=str(attributes["exactness"]), note=str(attributes.get("note", "")),
         grey=grey, image_shape=None if shape is None else (int(shape[0]), int(shape[1])),
-        citation=str(attributes.get("citation", "")), source=str(attributes.get("source", path)),
-        entropy=bars.ENTROPY if attributes.get("exactness") == "generated" else None)
+        citation=str(attributes.get("citation", "")), source=str(attributes["source"]),
+        entropy=bars.ENTROPY if attributes["exactness"] == "generated" else None)

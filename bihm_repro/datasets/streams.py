@@ -8,6 +8,7 @@ the same when the epoch is repeated.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,27 +17,10 @@ from bihm_repro.datasets.draws import bernoulli
 from bihm_repro.datasets.schemes import Request, SequentialScheme, ShuffledScheme
 from bihm_repro.errors import InputError
 
-__all__ = ["BatchStream", "EpochIterator"]
+__all__ = ["BatchStream"]
 
 _BINARIZE = 0x6269_6E61
 """Sets the binarization's random numbers apart from the shuffling's."""
-
-
-class EpochIterator:
-    """The batches of one epoch; can be pickled in the middle and continues when loaded."""
-
-    def __init__(self, stream: BatchStream, epoch: int, start: int) -> None:
-        self._stream, self._epoch = stream, epoch
-        self._requests = stream.scheme(epoch).get_request_iterator(start)
-        self._row = min(start * stream.batch_size, len(stream.array))
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return self
-
-    def __next__(self) -> np.ndarray:
-        batch = self._stream.read(next(self._requests), self._epoch, self._row)
-        self._row += len(batch)
-        return batch
 
 
 class BatchStream:
@@ -78,20 +62,19 @@ class BatchStream:
         """Number of batches in an epoch."""
         return self.scheme(0).batches
 
-    def __len__(self) -> int:
-        return self.batches
-
     def scheme(self, epoch: int) -> SequentialScheme:
         """Return the iteration scheme of ``epoch``."""
         if self.shuffled:
             return ShuffledScheme(len(self.array), self.batch_size, self.seed, epoch)
         return SequentialScheme(len(self.array), self.batch_size)
 
-    def epoch(self, epoch: int, start: int = 0) -> EpochIterator:
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[np.ndarray]:
         """Iterate over the batches ``(batch, dim)``, float32, of ``epoch`` from ``start`` on."""
-        return EpochIterator(self, epoch, start)
+        requests = self.scheme(epoch).get_request_iterator(start)
+        first_rows = itertools.count(start * self.batch_size, self.batch_size)
+        return (self._read(request, epoch, row) for request, row in zip(requests, first_rows))
 
-    def read(self, request: Request, epoch: int, first_row: int) -> np.ndarray:
+    def _read(self, request: Request, epoch: int, first_row: int) -> np.ndarray:
         """Return one batch; ``first_row`` is its first row's position in the epoch's order."""
         rows = self.array[request]
         if self.binarize:
