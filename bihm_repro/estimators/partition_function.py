@@ -20,7 +20,7 @@ from bihm_repro.estimators.streaming import check_count
 from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.progress import progress
 
-__all__ = ["LogZ2", "estimate_log_z2"]
+__all__ = ["LogZ2", "LogZTerms", "estimate_log_z2"]
 
 _BLOCK_ROWS = 4096
 
@@ -39,6 +39,24 @@ class LogZ2:
         """What ``evaluation.json`` holds."""
         return {"value": self.value, "standard_error": self.standard_error,
                 "samples": self.samples, "inner": self.inner}
+
+
+class LogZTerms:
+    """Compiled logarithms of the terms of Z^2, to be used for more than one estimate."""
+
+    def __init__(self, model, inner: int = 1, seed: int = 0) -> None:
+        if not hasattr(model, "log_z_terms"):
+            raise InputError("2 log Z is a property of bihm models, and this is a "
+                             f"{model.kind} model")
+        self.inner = check_count(inner, "z_inner")
+        self._run, self._draws = _compile(model, self.inner,
+                                          seed_for(seed, f"log Z^2, {inner} inner"))
+
+    def __call__(self, rows: int, block: int) -> np.ndarray:
+        """The terms (rows,) of block number ``block``, float64."""
+        outer, log_r = self._run(rows, block * self._draws)
+        means = logsumexp(np.asarray(log_r, np.float64) / 2, axis=1) - np.log(self.inner)
+        return np.asarray(outer, np.float64) + means
 
 
 def _compile(model, inner: int, seed: int):
@@ -61,24 +79,22 @@ def _compile(model, inner: int, seed: int):
 
 
 def estimate_log_z2(model, samples: int = 100_000, *, inner: int = 1, seed: int = 0,
-                    trace: int = 0) -> LogZ2:
+                    trace: int = 0, log_terms: LogZTerms | None = None) -> LogZ2:
     """Estimate 2 log Z from ``samples`` outer samples with ``inner`` inner samples each.
 
     ``trace`` asks for the running estimate at about so many points, for figures.
+    ``log_terms``, compiled before, may be used again (its seed and inner samples then count).
     """
-    samples, inner = check_count(samples, "z_samples"), check_count(inner, "z_inner")
-    if not hasattr(model, "log_z_terms"):
-        raise InputError(f"2 log Z is a property of bihm models, and this is a {model.kind} model")
-    run, draws = _compile(model, inner, seed_for(seed, f"log Z^2, {inner} inner"))
+    samples = check_count(samples, "z_samples")
+    log_terms = log_terms or LogZTerms(model, inner, seed)
+    inner = log_terms.inner
     block = max(1, _BLOCK_ROWS // inner)
     marks = _marks(samples, block, trace)
     log_sum, log_squares, drawn, points = -np.inf, -np.inf, 0, []
     bar = progress(total=samples, desc="2 log Z", unit="sample", unit_scale=True)
     while drawn < samples:
         rows = min(block, samples - drawn)
-        outer, log_r = run(rows, drawn // block * draws)
-        inner_mean = logsumexp(np.asarray(log_r, np.float64) / 2, axis=1) - np.log(inner)
-        terms = np.asarray(outer, np.float64) + inner_mean
+        terms = log_terms(rows, drawn // block)
         log_sum = np.logaddexp(log_sum, logsumexp(terms))
         log_squares = np.logaddexp(log_squares, logsumexp(2 * terms))
         drawn += rows
