@@ -19,7 +19,7 @@ NAMES = ("glorot-over-fan-in", "glorot", "gaussian")
 
 def _uniform(shape: tuple[int, ...], seed: int) -> np.ndarray:
     rows, columns = (shape if len(shape) == 2 else (1, shape[0]))
-    return uniform(seed, 0, rows, columns).astype(np.float64).reshape(shape) + 2.0**-25
+    return uniform(seed, 0, rows, columns).astype(np.float64).reshape(shape)
 
 
 def glorot(shape: tuple[int, int], seed: int) -> np.ndarray:

@@ -65,6 +65,7 @@ class LogWeights:
     def __call__(self, x: np.ndarray, samples: int, block: int) -> np.ndarray:
         """The weights of block number ``block``: its own draws, whatever was asked before."""
         run = self._function(samples)
+        x = np.asarray(x, dtype=floatX)
         return np.asarray(run(x, block * self.draws, samples), dtype=np.float64)
 
 

@@ -88,8 +88,9 @@ static inline Key draw_key(int64_t seed, int64_t draw) {
     return Key{a, b};
 }
 
+// Midpoints of 2^23 equal parts of (0, 1): neither end comes up.
 static inline v8f to_uniform(v8u bits) {
-    return __builtin_convertvector((v8i)(bits >> 8), v8f) * 5.9604644775390625e-8f;
+    return (__builtin_convertvector((v8i)(bits >> 9), v8f) + 0.5f) * 1.1920928955078125e-7f;
 }
 
 // ---------------------------------------------------------------- a row's log-probability

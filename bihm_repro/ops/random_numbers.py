@@ -61,9 +61,13 @@ def random_bits(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
 
 
 def uniform(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
-    """Uniform float32 in [0, 1), multiples of 2**-24, of shape ``(rows, columns)``."""
+    """Uniform float32 of shape ``(rows, columns)``: midpoints of 2**23 equal parts of (0, 1).
+
+    Midpoints, so that neither 0 nor 1 comes up: a unit of probability 0 is never drawn, one of
+    probability 1 always.
+    """
     bits = random_bits(seed, draw, rows, columns)
-    return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    return ((bits >> np.uint32(9)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-23)
 
 
 def seed_for(seed: int, purpose: str) -> int:
