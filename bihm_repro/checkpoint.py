@@ -47,9 +47,13 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Read all arrays of an .npz file; a damaged file gives an InputError that names it."""
     try:
         with np.load(path, allow_pickle=False) as content:
-            return {name: content[name] for name in content.files}
+            arrays = {name: content[name] for name in content.files}
     except UNREADABLE as error:
         raise InputError(f"{path}: is damaged or cut short ({error})") from None
+    for name, value in arrays.items():
+        if not isinstance(value, np.ndarray):
+            raise InputError(f"{path}: is damaged: its entry {name!r} is not an array")
+    return arrays
 
 
 def write_checkpoint(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray],

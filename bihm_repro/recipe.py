@@ -189,14 +189,18 @@ class Recipe:
         The title, the settings of the final evaluation and the seconds between checkpoints
         change neither, so a run folder stays valid when they change.
         """
-        content = self.to_dict()
-        del content["title"], content["evaluation"], content["monitor"]["checkpoint_seconds"]
+        content = self._deciding()
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
+    def _deciding(self) -> dict[str, Any]:
+        content = self.to_dict()
+        del content["title"], content["evaluation"], content["monitor"]["checkpoint_seconds"]
+        return content
+
     def differences(self, other: Recipe) -> list[str]:
-        """Name the settings in which two recipes differ, as ``a.b: mine, not theirs``."""
-        mine, theirs = _flat(self.to_dict()), _flat(other.to_dict())
+        """Name the settings that make the fingerprints differ, as ``a.b: mine, not theirs``."""
+        mine, theirs = _flat(self._deciding()), _flat(other._deciding())
         return [f"{name}: {mine.get(name)!r}, not {theirs.get(name)!r}"
                 for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bihm_repro.datasets.load import Dataset
     from bihm_repro.recipe import Recipe
     from bihm_repro.run_directory import RunDirectory
     from bihm_repro.training.budget import Budget
 
 HELP = "train a recipe; goes on by itself where its run folder holds an unfinished run"
 
-__all__ = ["HELP", "add_arguments", "run", "run_name"]
+__all__ = ["HELP", "add_arguments", "evaluation_line", "evaluation_stands", "run", "run_name"]
 
 INTERRUPTIONS = ("interrupted", "asked to end")
 
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, then evaluate; 130 where training was interrupted."""
+    from bihm_repro.datasets.load import load_dataset
     from bihm_repro.engine.choice import choose
     from bihm_repro.recipe import Recipe, find_recipe
     from bihm_repro.run_directory import RunDirectory
@@ -55,11 +57,12 @@ def run(args: argparse.Namespace) -> int:
         if args.fresh and (moved := folder.move_aside()):
             print(f"{folder.path}: the run that was here is now in {moved}")
         folder.claim(recipe)
-        pause = _train(recipe, folder, args, budget)
+        dataset = load_dataset(recipe.dataset, args.data)
+        pause = _train(recipe, folder, dataset, args, budget)
         if pause in INTERRUPTIONS:
             return 130
         if not args.no_evaluate:
-            _evaluate(folder, args, budget)
+            _evaluate(folder, dataset, budget)
     return 0
 
 
@@ -72,12 +75,9 @@ def run_name(recipe_path: Path) -> str:
     return parts[-1]
 
 
-def _train(recipe: Recipe, folder: RunDirectory, args: argparse.Namespace,
+def _train(recipe: Recipe, folder: RunDirectory, dataset: Dataset, args: argparse.Namespace,
            budget: Budget) -> str:
     """Run the phases that are left; returns why training paused, or nothing."""
-    from bihm_repro.datasets.load import load_dataset
-
-    dataset = load_dataset(recipe.dataset, args.data)
     status = folder.read_status()
     if status.get("finished") and status.get("data_fingerprint") == dataset.fingerprint:
         print(f"{folder.path}: training is finished for this recipe and these data "
@@ -110,12 +110,51 @@ def _command_to_go_on(args: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def _evaluate(folder: RunDirectory, args: argparse.Namespace, budget: Budget) -> None:
-    from bihm_repro.estimators.evaluate import evaluate_run
-
-    fingerprint = folder.model_fingerprint()
-    evaluation = folder.read_evaluation()
-    if evaluation and evaluation.get("model_fingerprint") == fingerprint:
-        print(f"{folder.path}: evaluation.json stands for this model")
+def _evaluate(folder: RunDirectory, dataset: Dataset, budget: Budget) -> None:
+    """Evaluate the best model on the test set, in what is left of a budget."""
+    if not folder.file("model.npz").is_file():
+        print(f"{folder.path}: no epoch is over yet, so there is no model to evaluate")
         return
-    evaluate_run(folder)
+    settings = folder.recipe.evaluation
+    if evaluation_stands(folder, dataset, in_full=budget.seconds is None):
+        print(f"{folder.path}: evaluation.json stands for this model and these data")
+        return
+    from bihm_repro.estimators.evaluate import evaluate_run, stored_model
+
+    arguments: dict[str, Any] = {}
+    if budget.for_evaluation is not None:
+        from bihm_repro.training.budget import fitted_evaluation
+        from bihm_repro.training.figures import samples_per_second
+
+        test = dataset.splits["test"]
+        speed = samples_per_second(stored_model(folder), test)
+        arguments = fitted_evaluation(settings, len(test), speed, budget.for_evaluation)
+    print(evaluation_line(evaluate_run(folder, dataset=dataset, **arguments)), flush=True)
+
+
+def evaluation_stands(folder: RunDirectory, dataset: Dataset, in_full: bool = True) -> bool:
+    """Whether evaluation.json is of the folder's model and the data, and all the recipe asks."""
+    evaluation, settings = folder.read_evaluation(), folder.recipe.evaluation
+    if (not evaluation or evaluation.get("model_fingerprint") != folder.model_fingerprint()
+            or evaluation.get("data_fingerprint") != dataset.fingerprint):
+        return False
+    z_samples = evaluation.get("log_z2", {}).get("samples", settings.z_samples)
+    complete = (evaluation["n_examples"] == len(dataset.splits["test"])
+                and z_samples >= settings.z_samples
+                and {str(k) for k in settings.samples} <= set(evaluation["samples"]))
+    return complete or not in_full
+
+
+def evaluation_line(evaluation: dict[str, Any]) -> str:
+    """Say the main figures of an evaluation on one line."""
+    most = max(evaluation["samples"], key=int)
+    parts = [f"{evaluation['dataset']} {evaluation['split']}, {evaluation['n_examples']} examples"]
+    for name, title in (("log_p", "-log p"), ("log_p_star", "-log p*")):
+        figure = evaluation["samples"][most].get(name)
+        if figure:
+            parts.append(f"{title} {-figure['value']:.3f} +- {figure['standard_error']:.3f} "
+                         f"(K = {most})")
+    if "log_z2" in evaluation:
+        figure = evaluation["log_z2"]
+        parts.append(f"2 log Z {figure['value']:.3f} +- {figure['standard_error']:.3f}")
+    return "; ".join(parts)

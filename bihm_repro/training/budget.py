@@ -7,11 +7,14 @@ import time
 from typing import Any
 
 from bihm_repro.errors import InputError
+from bihm_repro.recipe import EvaluationRecipe
 
-__all__ = ["Budget", "parse_duration"]
+__all__ = ["Budget", "fitted_evaluation", "parse_duration"]
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 EVALUATION_SHARE = 0.15
+FEWEST_EXAMPLES = 500
+"""Rather fewer samples than fewer test examples than these."""
 
 
 def parse_duration(text: str) -> float:
@@ -53,3 +56,24 @@ class Budget:
             return None
         used = self._clock() - self._start
         return max(self.seconds * EVALUATION_SHARE, self.seconds - used)
+
+
+def fitted_evaluation(settings: EvaluationRecipe, examples: int, samples_per_second: float,
+                      seconds: float) -> dict[str, Any]:
+    """Cut an evaluation of ``examples`` test examples down to ``seconds``, where it is longer.
+
+    Returns arguments for the evaluation: ``samples``, ``examples`` (0 for all), ``z_samples``,
+    ``ess_samples`` and ``ess_examples``. 2 log Z and ESS get a sixth of the time each.
+    """
+    total = samples_per_second * seconds
+    ks = sorted(settings.samples)
+    while len(ks) > 1 and ks[-1] * min(examples, FEWEST_EXAMPLES) > total * 2 / 3:
+        ks.pop()
+    count = int(min(examples, max(total * 2 / 3 // ks[-1], min(examples, FEWEST_EXAMPLES))))
+    ess_samples = min(settings.ess_samples, ks[-1])
+    ess_examples = settings.ess_examples or examples
+    if ess_samples:
+        ess_examples = int(min(ess_examples, max(total / 6 // ess_samples, 1)))
+    return {"samples": ks, "examples": 0 if count >= examples else count,
+            "z_samples": int(min(settings.z_samples, max(total / 6, 1000))),
+            "ess_samples": ess_samples, "ess_examples": ess_examples}

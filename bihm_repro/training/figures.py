@@ -8,6 +8,7 @@ call, so that the figures of two epochs differ by the parameters alone.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,8 @@ from bihm_repro.engine.symbolic import T, function
 from bihm_repro.ops.random_numbers import seed_for, uniform
 from bihm_repro.recipe import Recipe
 
-__all__ = ["compile_validation", "compile_test_figures", "log_mean_exp", "random_subset"]
+__all__ = ["compile_validation", "compile_test_figures", "log_mean_exp", "random_subset",
+           "samples_per_second"]
 
 ROWS_AT_ONCE = 4000
 
@@ -72,6 +74,16 @@ def log_mean_exp(values: np.ndarray) -> np.ndarray:
     """Return the log of the mean of exp over the last axis of ``(..., samples)``."""
     largest = values.max(axis=-1, keepdims=True)
     return np.log(np.exp(values - largest).mean(axis=-1)) + largest[..., 0]
+
+
+def samples_per_second(model: Any, examples: np.ndarray, samples: int = 100) -> float:
+    """Time the importance sampling of ``model`` on some of ``examples`` ``(n, data_dim)``."""
+    some = examples[:max(1, 2 * ROWS_AT_ONCE // samples)]
+    measure = _compile_figures(model, some, [samples], seed=0)
+    measure()
+    start = time.perf_counter()
+    measure()
+    return len(some) * samples / (time.perf_counter() - start)
 
 
 def _has_tilde(model: Any) -> bool:

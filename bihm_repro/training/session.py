@@ -94,7 +94,17 @@ def _restore(model: Any, data: TrainingData, run: RunDirectory | None) -> tuple:
 
 def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:
     seed = seed_for(recipe.seed, "train")
-    return lambda phase, draw: compile_update(model, recipe.training, phase, seed, draw)
+    compiled: dict[tuple[int, float | None], Update] = {}
+
+    def compile_phase(phase: Phase, draw: int) -> Update:
+        key = (phase.samples, phase.l1)
+        if key in compiled:
+            compiled[key].restart(draw)
+        else:
+            compiled[key] = compile_update(model, recipe.training, phase, seed, draw)
+        return compiled[key]
+
+    return compile_phase
 
 
 def _batch_size(recipe: Recipe, phase: Phase) -> int:

@@ -55,6 +55,15 @@ class Update:
     def draw(self, value: int) -> None:
         self._draw.set_value(np.int64(value))
 
+    def restart(self, draw: int) -> None:
+        """Make the step rule fresh (its variables all start at zero), random draws from ``draw``.
+
+        The next phase can then use the same compiled function where only its rate differs.
+        """
+        self.draw = draw
+        for variable in self._state.values():
+            variable.set_value(np.zeros_like(variable.get_value(borrow=True)))
+
     def get_state(self) -> dict[str, np.ndarray]:
         """Return the step rule's variables, by name."""
         return {name: np.array(item.get_value()) for name, item in self._state.items()}
