@@ -128,7 +128,10 @@ def import_file(file: str | os.PathLike[str], name: str, folder: str | os.PathLi
     dims = {key: rows.shape[1] for key, rows in found.items()}
     if len(set(dims.values())) > 1:
         raise InputError(f"{file}: the splits have different dimensions, {dims}")
-    splits = with_all_splits(found, valid_fraction, test_fraction, seed)
+    try:
+        splits = with_all_splits(found, valid_fraction, test_fraction, seed)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
     splits = {key: np.ascontiguousarray(rows, dtype=np.float32 if grey else np.uint8)
               for key, rows in splits.items()}
     attributes = {"name": name, "source": str(file), "exactness": OWN, "note": "", "grey": grey,
