@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bihm_repro.datasets.catalogue import CATALOGUE
+
 LOG_HEADER = ("phase,epoch,updates,seconds,learning_rate,samples,train_log_p,"
               "train_log_p_tilde_star,valid_log_p,valid_log_p_tilde_star,valid_bound,best,"
               "test_log_p_1,test_log_p_1000,test_log_p_tilde_star_1,test_log_p_tilde_star_1000,"
@@ -26,7 +28,7 @@ def evaluation(log_p: float, *, counts: tuple[int, ...] = (1, 10, 1000), star: b
             entry["log_p_tilde_star"] = {"value": value - 0.3, "standard_error": error}
             entry["log_p_star"] = {"value": value - 0.3 - log_z2, "standard_error": error}
         samples[str(count)] = entry
-    content = {"dataset": "set", "split": "test", "n_examples": 500, "seed": 0,
+    content = {"dataset": "set", "split": "test", "seed": 0,
                "commit": "abcdef0123456789", "data_fingerprint": "f", "samples": samples,
                "ess": {"samples": 10000, "examples": 100,
                        "p": {"value": ess / 10, "standard_error": 0.04}}}
@@ -51,6 +53,8 @@ def write_run(results: Path, name: str, dataset: str, *, kind: str = "bihm",
          "seconds": 90.0, "best_valid": -10.0, "engine": "theano 1.1.2",
          "commit": "0123456789abcdef"}))
     if evaluated is not None:
+        sizes = CATALOGUE[dataset].sizes if dataset in CATALOGUE else {"test": 500}
+        evaluated = {"n_examples": sizes["test"], **evaluated}
         (folder / "evaluation.json").write_text(json.dumps(evaluated))
     if epochs:
         (folder / "log.csv").write_text(log_text(epochs, kind))
@@ -81,9 +85,9 @@ def parameters(dim: int, layers: tuple[int, ...]) -> dict[str, np.ndarray]:
     sizes = (dim, *layers)
     values: dict[str, np.ndarray] = {}
     for level, (lower, upper) in enumerate(zip(sizes, sizes[1:])):
-        values[f"p{level}.W"] = generator.normal(0, 0.5, (upper, lower)).astype("float32")
+        values[f"p{level}.W"] = generator.normal(0, 0.1, (upper, lower)).astype("float32")
         values[f"p{level}.b"] = generator.normal(0, 0.5, lower).astype("float32")
-        values[f"q{level}.W"] = generator.normal(0, 0.5, (lower, upper)).astype("float32")
+        values[f"q{level}.W"] = generator.normal(0, 0.1, (lower, upper)).astype("float32")
         values[f"q{level}.b"] = generator.normal(0, 0.5, upper).astype("float32")
     values[f"p{len(layers)}.b"] = generator.normal(0, 0.5, layers[-1]).astype("float32")
     values["meta"] = np.array(json.dumps({"kind": "bihm", "layers": list(layers),

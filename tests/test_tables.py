@@ -103,7 +103,7 @@ def test_marks_and_their_footnotes(runs):
 def test_no_footnote_without_its_mark(results):
     found, _ = read_runs(results)
     text = to_markdown(uci_tables.uci_table([run for run in found if run.name == "adult"]))
-    assert not set("†‡§¶‖") & set(text)
+    assert not set("†‡§¶‖◊") & set(text)
 
 
 def test_fewer_samples_are_marked(tmp_path):
@@ -116,9 +116,20 @@ def test_fewer_samples_are_marked(tmp_path):
     ("web", None, "†"), ("web", "surrogate", "†"), ("web", "exact", ""),
     ("binarized_mnist", "not the published draw", "‖"), ("binarized_mnist", "exact", "")])
 def test_marks_follow_the_exactness_of_the_data(tmp_path, dataset, exactness, mark):
-    extra = {} if exactness is None else {"exactness": exactness}
+    extra = {} if exactness is None else {"data_exactness": exactness}
     write_run(tmp_path, "a", dataset, evaluated=evaluation(-28.0, **extra))
     assert marks_of(read_runs(tmp_path)[0][0]) == mark
+
+
+def test_a_part_of_the_test_split_is_marked(tmp_path):
+    write_run(tmp_path, "dna", "dna", evaluated=evaluation(-88.0, n_examples=1185))
+    write_run(tmp_path, "nips", "nips", evaluated=evaluation(-88.0, n_examples=1240))
+    assert [marks_of(run) for run in read_runs(tmp_path)[0]] == ["◊", ""]
+
+
+def test_a_number_from_before_the_end_of_training_is_marked(tmp_path):
+    write_run(tmp_path, "dna", "dna", evaluated=evaluation(-88.0, finished=False))
+    assert marks_of(read_runs(tmp_path)[0][0]) == "§"
 
 
 def test_a_run_cut_by_its_budget_is_not_finished(tmp_path):
@@ -240,7 +251,7 @@ def test_latex_is_well_formed(runs):
         assert plain.count("$") % 2 == 0
         assert "%" not in plain and "#" not in plain
         outside = re.sub(r"\$[^$]*\$", "", plain)
-        assert "_" not in outside and "^" not in outside and not set("±—†‡§¶‖") & set(text)
+        assert "_" not in outside and "^" not in outside and not set("±—†‡§¶‖◊") & set(text)
 
 
 def test_markdown_is_aligned(runs):
@@ -264,6 +275,7 @@ def test_cells_round_without_a_negative_zero():
     ("evaluation.json", "{}", "field 'samples'"),
     ("evaluation.json", json.dumps({"samples": {"10": {"log_p": {"value": None}}}}),
      "samples.10.log_p"),
+    ("evaluation.json", '{"split": "valid"}', "the report needs 'test'"),
     ("recipe.toml", "dataset = ", "not TOML"),
     ("recipe.toml", '[model]\nkind = "gan"', "bihm, rws, vae, iwae"),
 ])

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bihm_repro.datasets.catalogue import CATALOGUE
 from bihm_repro.report.runs import Run
 
-__all__ = ["FEWER_SAMPLES", "NOT_COMPARABLE", "NOTES", "OTHER_DRAW", "SURROGATE_SPLIT",
-           "UNFINISHED", "comparable", "marks_of", "notes_for"]
+__all__ = ["FEWER_SAMPLES", "NOT_COMPARABLE", "NOTES", "OTHER_DRAW", "SUBSET",
+           "SURROGATE_SPLIT", "UNFINISHED", "comparable", "marks_of", "notes_for"]
 
 SURROGATE_SPLIT = "†"
 NOT_COMPARABLE = "‡"
 UNFINISHED = "§"
 FEWER_SAMPLES = "¶"
 OTHER_DRAW = "‖"
+SUBSET = "◊"
 
 NOTES = {
     SURROGATE_SPLIT: "† web: the test rows are the published ones, but which of the published "
@@ -26,6 +28,7 @@ NOTES = {
                    "log-likelihood is an overestimate.",
     OTHER_DRAW: "‖ binarized here from the grey levels, not the published draw of the pixels: not "
                 "strictly comparable.",
+    SUBSET: "◊ on a random part of the test split.",
 }
 
 
@@ -37,7 +40,7 @@ def comparable(run: Run) -> bool:
 def marks_of(run: Run) -> str:
     """The marks that the numbers of a run carry, in the order of the notes."""
     marks = ""
-    exactness = (run.evaluation or {}).get("exactness")
+    exactness = (run.evaluation or {}).get("data_exactness")
     # Without a word on it a web number is taken for one on the surrogate split.
     if run.dataset == "web" and exactness != "exact":
         marks += SURROGATE_SPLIT
@@ -49,7 +52,14 @@ def marks_of(run: Run) -> str:
         marks += FEWER_SAMPLES
     if exactness == "not the published draw":
         marks += OTHER_DRAW
+    if _on_a_part(run):
+        marks += SUBSET
     return marks
+
+
+def _on_a_part(run: Run) -> bool:
+    entry, examples = CATALOGUE.get(run.dataset), (run.evaluation or {}).get("n_examples")
+    return entry is not None and examples is not None and examples < entry.sizes["test"]
 
 
 def notes_for(runs: Iterable[Run | None]) -> list[str]:

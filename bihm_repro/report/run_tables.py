@@ -30,10 +30,13 @@ def runs_table(runs: Sequence[Run]) -> Table:
 def _state(run: Run) -> str:
     if run.finished:
         return "finished"
+    if run.status.get("finished"):
+        cut = run.status.get("cut_by_budget")
+        return "cut by its time budget" if cut else "finished after this evaluation"
     phase, phases = run.status.get("phase"), run.status.get("phases")
     if phase is None or phases is None:
         return "not finished"
-    return f"not finished, phase {phase} of {phases}"
+    return f"not finished, phase {min(phase + 1, phases)} of {phases}"
 
 
 def _row(run: Run) -> list[Cell]:

@@ -77,8 +77,9 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether all phases of training ended by their own rules, none cut short by a budget."""
-        return bool(self.status.get("finished")) and not self.status.get("cut_by_budget")
+        """Whether all phases ended by their own rules before the model was evaluated."""
+        ended = bool(self.status.get("finished")) and not self.status.get("cut_by_budget")
+        return ended and bool((self.evaluation or {}).get("finished", True))
 
     @property
     def updates(self) -> int | None:
@@ -161,6 +162,9 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 
 def _check_evaluation(path: Path, evaluation: dict[str, Any]) -> None:
+    if evaluation.get("split", "test") != "test":
+        raise InputError(f"{path}: field 'split' is {evaluation['split']!r}, the report needs "
+                         f"'test'; run `bihm evaluate {path.parent}` again")
     samples = evaluation.get("samples")
     if not isinstance(samples, dict) or not samples:
         raise InputError(f"{path}: field 'samples' must map K to estimates; run `bihm evaluate "

@@ -118,24 +118,30 @@ def _draw_z(axes: Axes, spread: pd.DataFrame, over: str, letter: str, label: str
         axes.fill_between(part[over], part["mean"] - part["deviation"],
                           part["mean"] + part["deviation"], color=colour, alpha=0.15, linewidth=0)
         axes.plot(part[over], part["mean"], color=colour, linestyle=dashes, marker=marker,
-                  markersize=2.5, label=f"$K_{{inner}}$ = {inner}")
+                  markersize=2.5, label=f"$K_{{inner}}$ = {inner}{_of_runs(part)}")
     axes.set_xscale("log")
     axes.set_xlabel(label)
     axes.set_ylabel("estimate of $2\\,\\log\\,Z$")
-    runs = int(spread["runs"].max())
-    panel_title(axes, letter, f"mean ± s.d. of {runs} runs" if letter == "A" else "total work")
+    panel_title(axes, letter, {"A": "over outer samples", "B": "over all samples"}[letter])
     axes.legend(loc="lower right", handlelength=2.6)
+
+
+def _of_runs(part: pd.DataFrame) -> str:
+    runs = int(part["runs"].max())
+    return f", {runs} runs" if runs > 1 else ""
 
 
 def _draw_training(part: Figure, curve: pd.DataFrame) -> None:
     upper, lower = part.subplots(2, 1, sharex=True, height_ratios=(1.7, 1))
+    every = max(1, len(curve) // 12)
     for column, name in (("log_p", "bihm p"), ("log_p_star", "bihm p*")):
         upper.plot(curve["updates"], curve[column],
-                   **SERIES[name].line(label=SERIES[name].label, markersize=2.5))
+                   **SERIES[name].line(label=SERIES[name].label, markersize=2.5, markevery=every))
     upper.set_ylim(*_view_of([*curve["log_p"], *curve["log_p_star"]]))
     upper.set_ylabel("test LL (nats)")
     upper.legend(loc="lower right", handlelength=2.6)
-    lower.plot(curve["updates"], curve["log_z2"], **SERIES["log z2"].line(markersize=2.5))
+    lower.plot(curve["updates"], curve["log_z2"], **SERIES["log z2"].line(markersize=2.5,
+                                                                                markevery=every))
     lower.set_ylabel(SERIES["log z2"].label)
     lower.set_xlabel("updates")
     _thousands(lower)

@@ -50,8 +50,8 @@ def draw_samples(runs: Sequence[Run], data: str = "data", side: int = 8) -> Draw
     numbers, left_out = sensitivity(runs)
     if run is None and numbers.empty:
         return Drawing(None, left_out=["no BiHM run on binarized_mnist"])
-    figure = new_figure(2.35)
-    panels = figure.subplots(1, 3, width_ratios=(1, 1, 1.15))
+    figure = new_figure(2.3)
+    panels = figure.subplots(1, 3, width_ratios=(1, 1, 1.05))
     drawing = Drawing(figure, {"": numbers}, left_out)
     if run is None:
         drawing.left_out.append("A and B: no model of a BiHM run on binarized_mnist")
@@ -60,7 +60,7 @@ def draw_samples(runs: Sequence[Run], data: str = "data", side: int = 8) -> Draw
         drawing.numbers |= {"-a": _pixels(before), "-b": _pixels(after)}
         for axes, letter, text, images in (
                 (panels[0], "A", "samples from $p(x)$", before),
-                (panels[1], "B", "after 10 Gibbs iterations, $p^*(x)$", after)):
+                (panels[1], "B", "10 Gibbs iterations, $p^{*}(x)$", after)):
             _show(axes, image_grid(images, sampled.image_shape(run), side))
             panel_title(axes, letter, text)
     _draw_sensitivity(panels[2], numbers)
@@ -92,7 +92,7 @@ def _draw_sensitivity(axes: Axes, numbers: pd.DataFrame) -> None:
                       label=SERIES[name].label, capsize=1.5, **SERIES[name].line())
     axes.set_xscale("log")
     axes.set_xlabel("number of samples $K$")
-    axes.set_ylabel("test log-likelihood estimate (nats)")
+    axes.set_ylabel("test log-likelihood (nats)")
     panel_title(axes, "C", "sensitivity to $K$")
     if not numbers.empty:
         axes.legend(loc="lower right", handlelength=2.6)
@@ -118,9 +118,11 @@ def _inpainting(run: Run, data: str, blocks: int, rows: int, fillings: int,
     figure = new_figure(PAGE_WIDTH / blocks * rows * shape[0] / (shape[1] * (2 + fillings)) + 0.25)
     grids = [_block(result, slice(block * rows, (block + 1) * rows), shape)
              for block in range(blocks)]
-    for axes, picture in zip(figure.subplots(1, blocks, squeeze=False)[0], grids):
+    panels = figure.subplots(1, blocks, squeeze=False)[0]
+    for axes, picture in zip(panels, grids):
         _show(axes, picture)
-        axes.set_title("original, masked, filled in", loc="left", fontsize=6.5)
+    panel_title(panels[0], "", "each block: original, masked, "
+                f"{fillings} fillings after {steps} Gibbs iterations")
     filled = result.filled.reshape(-1, result.filled.shape[-1])
     numbers = {"": _pixels(filled), "-original": _pixels(result.original),
                "-known": pd.DataFrame(result.known.astype(int)).add_prefix("pixel_")}
@@ -144,7 +146,7 @@ def draw_letters(runs: Sequence[Run], data: str = "data") -> Drawing:
     figure = new_figure(2.9)
     panels = figure.subplots(1, 2)
     for axes, letter, text, images in ((panels[0], "A", "samples from $p(x)$", before),
-                                       (panels[1], "B", "after 10 Gibbs iterations", after)):
+                                       (panels[1], "B", "10 Gibbs iterations, $p^{*}(x)$", after)):
         _show(axes, image_grid(images, sampled.image_shape(run), 16))
         panel_title(axes, letter, text)
     return Drawing(figure, {"-a": _pixels(before), "-b": _pixels(after)})
@@ -160,7 +162,7 @@ def draw_faces(runs: Sequence[Run], data: str = "data") -> Drawing:
     figure = new_figure(2.4)
     panels = figure.subplots(1, 2, width_ratios=(4, 3))
     _show(panels[0], 1 - image_grid(after, shape, 4))
-    panel_title(panels[0], "A", "samples from $p^*(x)$")
+    panel_title(panels[0], "A", "samples from $p^{*}(x)$")
     drawing = Drawing(figure, {"-a": _pixels(after)})
     try:
         images = sampled.random_test_images(run, 6, data)

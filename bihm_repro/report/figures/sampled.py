@@ -57,24 +57,11 @@ class Inpainted:
 
 
 def random_masks(n: int, shape: tuple[int, int], generator: np.random.Generator) -> np.ndarray:
-    """Draw which pixels are known, (n, pixels) bool: a half or a square block is missing."""
-    height, width = shape
-    known = np.ones((n, height, width), dtype=bool)
-    for index, kind in enumerate(generator.integers(0, 5, n)):
-        if kind == 0:
-            known[index, :, :width // 2] = False
-        elif kind == 1:
-            known[index, :, width // 2:] = False
-        elif kind == 2:
-            known[index, :height // 2] = False
-        elif kind == 3:
-            known[index, height // 2:] = False
-        else:
-            side = min(height, width) // 2
-            top = generator.integers(height // 8, height - side - height // 8 + 1)
-            left = generator.integers(width // 8, width - side - width // 8 + 1)
-            known[index, top:top + side, left:left + side] = False
-    return known.reshape(n, height * width)
+    """Draw which pixels are known, (n, pixels) bool: a half or a block is missing from each."""
+    from bihm_repro.samplers.inpainting import MASKS, known_pixels
+
+    kinds = generator.integers(0, len(MASKS), n)
+    return np.concatenate([known_pixels(MASKS[kind], shape, 1, generator) for kind in kinds])
 
 
 def random_test_images(run: Run, n: int, folder: str = "data") -> np.ndarray:
@@ -90,16 +77,14 @@ def inpaint_digits(run: Run, images: np.ndarray, shape: tuple[int, int], filling
                    gibbs_steps: int) -> Inpainted:
     """Fill the missing part of each image by independent chains of Gibbs sampling.
 
-    ``images`` has shape (n, data_dim); missing pixels start at 0 and q(h|x) starts the chain.
+    ``images`` has shape (n, data_dim).
     """
-    from bihm_repro.samplers.gibbs import gibbs_chain, start_chain
+    from bihm_repro.samplers.inpainting import inpainting_chain
 
     pair, generator = _pair(run), np.random.default_rng(SEED + 1)
     known = random_masks(len(images), shape, generator)
-    many_known = np.repeat(known, fillings, axis=0)
-    start = np.where(many_known, np.repeat(images, fillings, axis=0), 0).astype(np.float32)
-    chain = start_chain(pair, pair.sample_q(start, generator), generator)
-    for state in gibbs_chain(pair, chain, gibbs_steps, generator, known=many_known):
-        chain = state
-    means = np.where(many_known, start, pair.expected_x(chain.h1))
+    start, kept = np.repeat(images, fillings, axis=0), np.repeat(known, fillings, axis=0)
+    for chain in inpainting_chain(pair, start, kept, gibbs_steps, generator):
+        last = chain
+    means = np.where(kept, start, pair.expected_x(last.h1))
     return Inpainted(images, known, means.reshape(len(images), fillings, -1))

@@ -51,7 +51,7 @@ class Series:
 
 SERIES = {
     "bihm p": Series("BiHM, $\\log\\,p(x)$", "#0b3c6f", "-", "o"),
-    "bihm p*": Series("BiHM, $\\log\\,p^*(x)$", "#d1660a", "--", "s"),
+    "bihm p*": Series("BiHM, $\\log\\,p^{*}(x)$", "#d1660a", "--", "s"),
     "rws": Series("RWS", "#2f8f5b", "-.", "^"),
     "vae": Series("VAE", "#b05c94", ":", "D"),
     "iwae": Series("IWAE", "#8a8a2a", (0, (5, 1, 1, 1, 1, 1)), "v"),

@@ -17,7 +17,7 @@ __all__ = ["draw_uci", "uci_numbers"]
 
 OURS = {"color": "#0b3c6f", "marker": "o", "markersize": 4.5, "linestyle": "none"}
 OURS_RWS = {"color": "#2f8f5b", "marker": "^", "markersize": 4.5, "linestyle": "none"}
-QUOTED = {"color": "0.45", "marker": "x", "markersize": 4, "linestyle": "none"}
+QUOTED = {"color": "0.2", "marker": "x", "markersize": 4, "linestyle": "none", "zorder": 5}
 QUOTED_RWS = {"color": "0.45", "marker": "^", "markersize": 4.5, "linestyle": "none",
               "markerfacecolor": "none"}
 
@@ -63,7 +63,8 @@ def draw_uci(runs: Sequence[Run], data: str = "data") -> Drawing:
     panels[2].set_xlim(0, 100)
     panels[0].set_yticks(list(heights), numbers["set"] + numbers["marks"])
     panels[0].invert_yaxis()
-    panels[0].tick_params(axis="y", length=0)
+    for axes in panels:
+        axes.tick_params(axis="y", length=0)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, handletextpad=0.2)
     return Drawing(figure, {"": numbers}, left_out)
@@ -79,5 +80,5 @@ def _draw_differences(axes: Axes, numbers: pd.DataFrame, heights: Sequence[int])
     if numbers["rws_nll_p"].notna().any():
         axes.plot(pd.to_numeric(numbers["rws_nll_p"]) - base, heights, label="RWS, ours",
                   **OURS_RWS)
-    axes.set_xlabel("test $-\\log\\,p(x)$ less the paper's BiHM (nats; left is better)")
+    axes.set_xlabel("test $-\\log\\,p(x)$ minus the paper's BiHM (nats)")
     panel_title(axes, "A", "")
