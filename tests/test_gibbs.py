@@ -90,10 +90,10 @@ def test_log_weights_have_the_expectations_of_the_estimators():
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("settings", [GibbsSettings(1, 1), GibbsSettings(3, 2)])
-def test_keeping_the_current_state_leaves_p_star_invariant_with_few_proposals(sizes, settings):
+@pytest.mark.parametrize("settings, steps", [(GibbsSettings(1, 1), 40), (GibbsSettings(3, 2), 20)])
+def test_keeping_the_current_state_leaves_p_star_invariant(sizes, settings, steps):
     model, pair = tiny(sizes)
-    layers = run(pair, chains=8_000, steps=40, settings=settings)
+    layers = run(pair, chains=8_000, steps=steps, settings=settings)
     assert p_value(layers, model.log_p_star_joint()) > 0.01
 
 
@@ -102,9 +102,9 @@ def test_plain_resampling_needs_many_proposals(sizes):
     """The paper's version is exact in the limit: far off with 2 proposals, right with 40."""
     model, pair = tiny(sizes)
     target = model.log_p_star_joint()
-    many = run(pair, 3_000, 8, GibbsSettings(40, 10, keep_current=False))
+    many = run(pair, 2_000, 8, GibbsSettings(40, 10, keep_current=False))
     assert p_value(many, target) > 0.01
-    few = run(pair, 8_000, 20, GibbsSettings(2, 2, keep_current=False))
+    few = run(pair, 8_000, 10, GibbsSettings(2, 2, keep_current=False))
     assert p_value(few, target) < 1e-6
 
 
@@ -115,14 +115,14 @@ def test_a_sampler_without_weights_fails(monkeypatch, keep_current):
 
     model, pair = tiny([3, 2, 2])
     monkeypatch.setattr(gibbs, "_choose", choose_evenly)
-    layers = run(pair, 8_000, 40, GibbsSettings(3, 2, keep_current=keep_current))
+    layers = run(pair, 4_000, 20, GibbsSettings(3, 2, keep_current=keep_current))
     assert p_value(layers, model.log_p_star_joint()) < 1e-6
 
 
 def test_without_the_estimate_of_q_of_x_the_marginal_is_the_root_of_p_star(monkeypatch):
     model, pair = tiny([3, 2])
     monkeypatch.setattr(gibbs, "_log_mean_exp", lambda values: np.zeros(values.shape[:-1]))
-    x = run(pair, 8_000, 40, GibbsSettings(3, 1))[:1]
+    x = run(pair, 8_000, 20, GibbsSettings(3, 1))[:1]
     root = 0.5 * model.log_p_star()
     assert p_value(x, model.log_p_star()) < 1e-6
     assert p_value(x, root - np.log(np.exp(root).sum())) > 0.01

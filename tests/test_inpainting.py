@@ -28,7 +28,7 @@ def test_unknown_pixels_follow_p_star_given_the_known_ones(sizes):
     pattern, known = np.array([1.0, 0, 1, 0]), np.array([True, False, False, True])
     x = np.repeat(pattern[None], 8_000, axis=0)
     generator = np.random.default_rng(0)
-    for state in inpainting_chain(pair, x, known, 40, generator, GibbsSettings(3, 2)):
+    for state in inpainting_chain(pair, x, known, 20, generator, GibbsSettings(3, 2)):
         assert np.array_equal(state.x[:, known], x[:, known])
     numbers = (state.x @ [8, 4, 2, 1]).astype(int)
     counts = np.bincount(numbers, minlength=16)

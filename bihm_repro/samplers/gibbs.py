@@ -41,6 +41,10 @@ __all__ = [
 ]
 
 
+BLOCK = 2**23
+"""Chains are worked on in blocks whose largest array has about this many elements."""
+
+
 @dataclass(frozen=True)
 class GibbsSettings:
     """How each conditional of p* is drawn."""
@@ -115,6 +119,28 @@ def gibbs_step(
     ``known``, bool of shape (data_dim,) or (chains, data_dim), marks the values of x that stay.
     """
     settings = settings or GibbsSettings()
+    known = None if known is None else np.broadcast_to(known, chain.x.shape)
+    block = max(1, BLOCK // ((settings.proposals + 1) * settings.inner * max(pair.sizes)))
+    parts = [
+        _step(pair, _part(chain, rows), generator, settings, None if known is None else known[rows])
+        for rows in (slice(i, i + block) for i in range(0, len(chain.x), block))
+    ]
+    layers = zip(*(part.layers for part in parts))
+    replica = np.concatenate([part.log_replica for part in parts])
+    return Chain(tuple(np.concatenate(layer) for layer in layers), replica)
+
+
+def _part(chain: Chain, rows: slice) -> Chain:
+    return Chain(tuple(layer[rows] for layer in chain.layers), chain.log_replica[rows])
+
+
+def _step(
+    pair: DirectedPair,
+    chain: Chain,
+    generator: np.random.Generator,
+    settings: GibbsSettings,
+    known: np.ndarray | None,
+) -> Chain:
     layers = list(chain.layers)
     for first in (1, 2):
         for level in range(first, pair.depth + 1, 2):
@@ -181,7 +207,7 @@ def _draw_x(
     proposals = bernoulli(np.broadcast_to(sigmoid(logits), shape), generator)
     if known is not None:
         # The known part of p(x|h_1) is the same for every candidate and drops out of the weights.
-        proposals = np.where(np.atleast_2d(known)[:, None], current[:, None], proposals)
+        proposals = np.where(known[:, None], current[:, None], proposals)
     candidates = _candidates(proposals, current, settings)
     up = pair.q_logits(1, candidates)
     replicas = 0.5 * pair.log_weights(candidates, settings.inner, generator, logits=up)

@@ -1,0 +1,80 @@
+"""What sampling needs of a run folder: its model as a pair p and q, and its pictures' shape."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from bihm_repro.datasets.catalogue import CATALOGUE
+from bihm_repro.datasets.load import load_dataset
+from bihm_repro.errors import InputError
+from bihm_repro.run_directory import RunDirectory
+from bihm_repro.samplers.directed import DirectedPair
+from bihm_repro.samplers.images import parse_shape
+
+__all__ = ["binary_pair", "picture_shape", "random_examples", "require_p_star"]
+
+
+def binary_pair(folder: RunDirectory) -> DirectedPair:
+    """Return p and q of a run whose latent layers are binary: a BiHM or RWS."""
+    kind = folder.recipe.model.kind
+    if kind not in ("bihm", "rws"):
+        raise InputError(
+            f"{folder.path}: is a {kind} model, whose latent layers are not binary; only bihm and "
+            "rws models are sampled layer by layer; give a run of one of these"
+        )
+    if folder.recipe.model.hidden:
+        raise InputError(
+            f"{folder.path}: has deterministic layers inside its conditionals (model.hidden = "
+            f"{folder.recipe.model.hidden}); only models without them can be sampled"
+        )
+    return DirectedPair(folder.read_model())
+
+
+def require_p_star(folder: RunDirectory, what: str) -> None:
+    """Refuse ``what`` for a model that defines no p*."""
+    kind = folder.recipe.model.kind
+    if kind != "bihm":
+        raise InputError(
+            f"{folder.path}: is a {kind} model, and {what} draws from p*, which only a bihm "
+            "model defines; sample its p with: bihm sample RUN --gibbs 0"
+        )
+
+
+def picture_shape(
+    folder: RunDirectory, given: str | None, data_dim: int, data: str | os.PathLike[str] = "data"
+) -> tuple[int, int]:
+    """Return rows and columns: ``given`` (such as 28x28), else those of the run's data set."""
+    name = folder.recipe.dataset
+    if given:
+        shape = parse_shape(given)
+    elif name in CATALOGUE:
+        shape = CATALOGUE[name].image_shape
+    else:
+        shape = load_dataset(name, data).image_shape
+    if shape is None:
+        raise InputError(
+            f"{folder.path}: the rows of data set {name} are no pictures; give --shape "
+            f"ROWSxCOLUMNS with {data_dim} pixels in all, such as --shape 1x{data_dim}"
+        )
+    if shape[0] * shape[1] != data_dim:
+        raise InputError(
+            f"shape: {shape[0]}x{shape[1]} has {shape[0] * shape[1]} pixels, but the model of "
+            f"{folder.path} has {data_dim} observed values; give --shape with {data_dim} in all"
+        )
+    return shape
+
+
+def random_examples(
+    folder: RunDirectory,
+    n: int,
+    generator: np.random.Generator,
+    data: str | os.PathLike[str] = "data",
+) -> np.ndarray:
+    """Return ``n`` rows of the run's test split chosen at random, (n, data_dim) in [0, 1]."""
+    dataset = load_dataset(folder.recipe.dataset, data)
+    rows = dataset.splits["test"]
+    if n > len(rows):
+        raise InputError(f"n: {n} examples; the test split of {dataset.name} has {len(rows)}")
+    return rows[generator.choice(len(rows), size=n, replace=False)].astype(np.float32)
