@@ -128,7 +128,8 @@ def test_without_the_estimate_of_q_of_x_the_marginal_is_the_root_of_p_star(monke
     assert p_value(x, root - np.log(np.exp(root).sum())) > 0.01
 
 
-def test_resampling_whole_samples_reaches_p_star():
+def test_resampling_whole_samples_reaches_p_star(monkeypatch):
+    monkeypatch.setattr(gibbs, "BLOCK", 1_000_000)  # 666 at a time, the rest last
     model, pair = tiny([3, 2, 2])
     layers = resample_towards_p_star(pair, 3_000, 100, np.random.default_rng(0), inner=5)
     assert p_value(layers, model.log_p_star_joint()) > 0.01

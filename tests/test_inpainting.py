@@ -9,6 +9,7 @@ from scipy import stats
 
 from bihm_repro.errors import InputError
 from bihm_repro.models.exact import ExactModel, random_parameters
+from bihm_repro.samplers import gibbs
 from bihm_repro.samplers.directed import DirectedPair
 from bihm_repro.samplers.gibbs import GibbsSettings
 from bihm_repro.samplers.inpainting import inpainting_chain, known_pixels, start_inpainting
@@ -42,7 +43,9 @@ def test_unknown_pixels_follow_p_star_given_the_known_ones(sizes):
     assert wrong.pvalue < 1e-4
 
 
-def test_each_chain_has_its_own_mask_and_grey_values_stay():
+@pytest.mark.parametrize("block", [gibbs.BLOCK, 2000])
+def test_each_chain_has_its_own_mask_and_grey_values_stay(monkeypatch, block):
+    monkeypatch.setattr(gibbs, "BLOCK", block)  # 2000: three chains at a time, two at the end
     pair = DirectedPair(random_parameters([6, 3], seed=0))
     generator = np.random.default_rng(0)
     x = generator.random((20, 6)).astype(np.float32)

@@ -159,6 +159,15 @@ def resample_towards_p_star(
     """
     if n < 1 or oversample < 1 or inner < 1:
         raise InputError(f"n {n}, oversample {oversample}, inner {inner}; expected 1 or more")
+    block = max(1, BLOCK // (oversample * inner * max(pair.sizes)))
+    counts = [min(block, n - first) for first in range(0, n, block)]
+    parts = [_resampled(pair, count, oversample, generator, inner) for count in counts]
+    return [np.concatenate(layer) for layer in zip(*parts)]
+
+
+def _resampled(
+    pair: DirectedPair, n: int, oversample: int, generator: np.random.Generator, inner: int
+) -> list[np.ndarray]:
     layers = pair.sample_p(n * oversample, generator)
     log_weights = 0.5 * (pair.log_q(layers) - pair.log_joint(layers))
     log_weights += _log_mean_exp(0.5 * pair.log_weights(layers[0], inner, generator))
