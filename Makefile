@@ -1,0 +1,104 @@
+# Every target makes the virtual environment it needs first, so each is one command on a fresh clone.
+#
+#   make test         the whole test suite             make mnist        data, training, evaluation,
+#   make data         fetch and convert the data                         table: the paper's MNIST row
+#   make tables       tables from results/             make uci-tables   the same for the UCI sets
+#   make figures      figures and gallery              make bench        our speed beside our peers'
+#   make lint setup doctor clean
+#
+# ENGINE=theano|pytensor  DEVICE=cpu|jax-cpu|gpu  BUDGET=10m  FRESH=1  JOBS=2  DATA_MIRROR=DIR_OR_URL
+# PYTHON=python3.11
+
+PYTHON ?=
+ENGINE ?=
+DEVICE ?=
+BUDGET ?=
+FRESH ?=
+JOBS ?= 1
+DATA_MIRROR ?=
+
+# The first interpreter that runs the engine: theano-pymc needs 3.9 to 3.11, PyTensor 3.11 or later.
+FITS_theano := import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))
+FITS_pytensor := import sys; sys.exit(sys.version_info[:2] < (3, 11))
+find = $(firstword $(foreach p,$(if $(PYTHON),$(PYTHON),python3 $(2)),\
+	$(shell $(p) -c "$(FITS_$(1))" 2>/dev/null && echo $(p))))
+
+ifeq ($(ENGINE),)
+  INTERPRETER := $(call find,theano,python3.11 python3.10 python3.9)
+  ifneq ($(INTERPRETER),)
+    override ENGINE := theano
+  else
+    override ENGINE := pytensor
+    INTERPRETER := $(call find,pytensor,python3.13 python3.12)
+    ifneq ($(INTERPRETER),)
+      $(info No Python 3.9 to 3.11 here, which theano-pymc needs: using the engine pytensor)
+    endif
+  endif
+else
+  INTERPRETER := $(call find,$(ENGINE),python3.11 $(if $(filter theano,$(ENGINE)),python3.10 python3.9,python3.13 python3.12))
+endif
+
+VENV := $(if $(filter theano,$(ENGINE)),.venv,.venv-pytensor)
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+BENCH_READY := .venv-bench/.ready
+
+export BIHM_ENGINE := $(ENGINE)
+ifneq ($(DEVICE),)
+  export BIHM_DEVICE := $(DEVICE)
+endif
+ifneq ($(DATA_MIRROR),)
+  export BIHM_DATA_MIRROR := $(DATA_MIRROR)
+endif
+
+REPRODUCE = $(BIN)/bihm reproduce $(1) --jobs $(JOBS) $(if $(BUDGET),--budget $(BUDGET)) $(if $(FRESH),--fresh)
+
+.PHONY: help setup doctor data mnist uci-tables tables figures test lint bench clean
+
+help:
+	@sed -n '2,12s/^# \{0,1\}//p' Makefile
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@test -n "$(INTERPRETER)" || { echo "make: $(if $(PYTHON),$(PYTHON) does not fit,no fitting Python found) for engine $(ENGINE): install Python $(if $(filter theano,$(ENGINE)),3.11 (3.9 to 3.11 fit),3.11 or later), or name one with PYTHON=" >&2; exit 2; }
+	test -x $(BIN)/python || $(INTERPRETER) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(ENGINE),test]'
+	@touch $@
+
+doctor: $(READY)
+	@$(BIN)/bihm doctor
+
+data: $(READY)
+	@$(BIN)/bihm data all
+
+mnist: $(READY)
+	@$(call REPRODUCE,mnist)
+
+uci-tables: $(READY)
+	@$(call REPRODUCE,uci)
+
+tables: $(READY)
+	@$(BIN)/bihm tables
+
+figures: $(READY)
+	@$(BIN)/bihm figures
+	@$(BIN)/bihm gallery
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+
+$(BENCH_READY): pyproject.toml
+	test -x .venv-bench/bin/python || $(INTERPRETER) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	@touch $@
+
+bench: $(READY) $(BENCH_READY)
+	$(BIN)/python -m benchmarks.run
+
+clean:
+	rm -rf .venv .venv-pytensor .venv-bench build dist *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
