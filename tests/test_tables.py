@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from synthetic_runs import evaluation, write_run
+from synthetic_runs import evaluation, log_text, write_run
 
 from bihm_repro.cli import main
 from bihm_repro.errors import InputError
@@ -255,9 +255,16 @@ def test_latex_is_well_formed(runs):
 
 
 def test_markdown_is_aligned(runs):
-    for table in build_tables(runs):
+    for table in [*build_tables(runs), *build_tables([])]:
         lines = [line for line in to_markdown(table).splitlines() if line.startswith("|")]
         assert len({len(line) for line in lines}) == (1 if table.rows else 0)
+        assert not lines or re.fullmatch(r"\|( -+:? \|)+", lines[1])
+
+
+def test_log_of_a_run_in_training_is_read_without_its_unfinished_line(tmp_path):
+    folder = write_run(tmp_path, "dna", "dna", epochs=3)
+    (folder / "log.csv").write_text(log_text(3) + "0,4,20")
+    assert list(read_runs(tmp_path)[0][0].log["updates"]) == [500, 1000, 1500]
 
 
 def test_cells_round_without_a_negative_zero():

@@ -110,7 +110,7 @@ def to_markdown(table: Table, heading: str = "##") -> str:
             for i, column in enumerate(table.columns)]
     grid += [[_escaped(cell.text()) + " " * max(0, space - len(cell.marks))
               for cell, space in zip(row, room)] for row in table.rows]
-    widths = [max(len(row[i]) for row in grid) for i in range(len(table.columns))]
+    widths = [max(3, *(len(row[i]) for row in grid)) for i in range(len(table.columns))]
     lines = [_markdown_line(row, widths, table.columns) for row in grid]
     rule = ["-" * width if column.left else "-" * (width - 1) + ":"
             for width, column in zip(widths, table.columns)]

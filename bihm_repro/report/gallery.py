@@ -58,7 +58,7 @@ def _tables(runs: Sequence[Run]) -> str:
     for build in folded:
         table = build(runs)
         if table.rows:
-            parts.append(details(table.title, "", table_html(table)))
+            parts.append(details(table.title, "", table_html(table, heading="")))
     return "\n".join(parts)
 
 
@@ -94,7 +94,7 @@ def _pictures(results: Path) -> str:
 
 
 def _runs(runs: Sequence[Run], complaints: Sequence[str]) -> str:
-    parts = [table_html(run_tables.runs_table(runs), "h3")]
+    parts = [table_html(run_tables.runs_table(runs), heading="")]
     parts += [f"<p>{escape(line)}</p>" for line in complaints]
     parts += [_run(run) for run in runs]
     return "\n".join(parts)

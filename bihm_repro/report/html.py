@@ -15,7 +15,7 @@ CSS = """
 * { box-sizing: border-box; }
 body { margin: 0; color: var(--ink); background: #fff;
   font: 16px/1.5 system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; }
-header, main, footer { max-width: 1120px; margin: 0 auto; padding: 0 24px; }
+header, main, footer { max-width: 1240px; margin: 0 auto; padding: 0 24px; }
 header { padding-top: 40px; }
 h1 { font-size: 30px; line-height: 1.2; margin: 0 0 8px; }
 h2 { font-size: 22px; margin: 48px 0 12px; padding-top: 12px; border-top: 2px solid var(--accent); }
@@ -24,17 +24,18 @@ p, li { max-width: 78ch; }
 .lead { color: var(--soft); margin: 0 0 16px; }
 nav { position: sticky; top: 0; z-index: 1; background: #fffffff2;
   border-bottom: 1px solid var(--line); }
-nav div { max-width: 1120px; margin: 0 auto; padding: 8px 24px; display: flex; gap: 20px; }
+nav div { max-width: 1240px; margin: 0 auto; padding: 8px 24px; display: flex; gap: 20px; }
 a { color: var(--accent); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 13.5px; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 10px; text-align: right; white-space: nowrap;
+th, td { padding: 4px 12px; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--line); }
 th { border-bottom: 1.5px solid var(--ink); font-weight: 600; }
 td.left, th.left { text-align: left; }
 tbody tr:hover { background: var(--wash); }
 td.better { color: #0a6a3c; font-weight: 600; }
 td.worse { color: #a03412; }
+td .mark { position: absolute; color: var(--soft); font-weight: 400; }
 ul.notes { margin: 8px 0 0; padding-left: 18px; font-size: 13px; color: var(--soft); }
 figure { margin: 20px 0 28px; }
 figure img { max-width: 100%; height: auto; display: block; }
@@ -67,8 +68,8 @@ def embedded(picture: bytes | Path, alt: str, caption: str = "", css: str = "") 
 
 
 def table_html(table: Table, heading: str = "h3") -> str:
-    """A table with its title above and its notes below; it scrolls where it is too wide."""
-    title = f"<{heading}>{escape(table.title)}</{heading}>"
+    """A table, its title above (with no ``heading``, none) and its notes below."""
+    title = f"<{heading}>{escape(table.title)}</{heading}>" if heading else ""
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     notes = f'<ul class="notes">{notes}</ul>' if notes else ""
     if not table.rows:
@@ -88,7 +89,10 @@ def _cell(cell: Cell, column: Column) -> str:
     css = _left(column)
     if cell.signed and isinstance(cell.value, float):
         css = f' class="{"better" if round(cell.value, cell.decimals) <= 0 else "worse"}"'
-    return f"<td{css}>{escape(cell.text())}</td>"
+    # Marks take no room, so that the numbers of a column stay below each other.
+    text = cell.text()[:len(cell.text()) - len(cell.marks)]
+    marks = f'<span class="mark">{escape(cell.marks)}</span>' if cell.marks else ""
+    return f"<td{css}>{escape(text)}{marks}</td>"
 
 
 def details(title: str, remark: str, content: str, anchor: str = "") -> str:

@@ -7,6 +7,7 @@ a folder that cannot be read is left out and named on one line with the reason.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -134,11 +135,14 @@ class Run:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    if not path.exists() or path.stat().st_size == 0:
+    if not path.exists():
         return pd.DataFrame()
+    text = path.read_text(encoding="utf-8")
+    # A run that is being trained may be in the middle of writing its last line.
+    whole = text[:text.rfind("\n") + 1]
     try:
-        return pd.read_csv(path)
-    except (ValueError, OSError) as error:
+        return pd.read_csv(io.StringIO(whole)) if whole else pd.DataFrame()
+    except ValueError as error:
         raise InputError(f"{path}: not a readable CSV file ({error})") from error
 
 
