@@ -138,7 +138,7 @@ def test_a_failure_names_what_was_tried_and_what_to_do(tiny, bihm):
     status, out, errors = bihm("tiny")
     assert status == 2 and out == "" and errors.count("\n") == 1
     for part in ("data/raw: no tiny.npz", "127.0.0.1:9/a/tiny.npz: no connection", "--mirror",
-                 "put tiny.npz into data/raw/ by hand"):
+                 "/b: the host did not answer before", "put tiny.npz into data/raw/ by hand"):
         assert part in errors
 
 
@@ -173,7 +173,8 @@ def test_bad_files_are_refused_with_one_line_each_and_leave_nothing(tiny, bihm, 
         final = errors.splitlines()[-1]
         assert final.startswith("bihm: error: tiny could not be had") and "tiny.npz" in final
         assert "Traceback" not in errors
-        left = [path for path in (tmp_path / "data").rglob("*") if path.name not in ("raw", ".lock")]
+        left = [path for path in (tmp_path / "data").rglob("*")
+                if path.name not in ("raw", ".lock")]
         assert left == [], name
 
 
@@ -297,6 +298,14 @@ def test_faces_from_the_users_own_file(bihm, tmp_path):
 def test_faces_cannot_be_had_without_the_file(bihm):
     status, _, errors = bihm("tfd")
     assert status == 2 and "not public" in errors and "--file TFD_48x48.mat" in errors
+
+
+def test_faces_without_a_validation_fold_are_refused(bihm, tmp_path):
+    images = np.zeros((8, 48, 48), np.uint8)
+    scipy.io.savemat(tmp_path / "TFD_48x48.mat", {"images": images,
+                                                  "folds": np.zeros((8, 5), np.uint8)})
+    status, _, errors = bihm("tfd", "--file", "TFD_48x48.mat")
+    assert status == 2 and "split valid has shape (0, 2304)" in errors
 
 
 def test_a_file_of_another_kind_is_refused(bihm, tmp_path):

@@ -4,6 +4,8 @@ import hashlib
 import http.server
 import socket
 import threading
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -207,6 +209,19 @@ def test_a_host_that_is_not_there_is_unreachable(tmp_path, patience):
         url = f"http://127.0.0.1:{held.getsockname()[1]}/adult.npz"
         with pytest.raises(Unreachable, match="no connection"):
             fetch(url, tmp_path, policy=patience[0])
+
+
+def test_a_host_that_swallows_connections_is_given_up_after_two_tries(tmp_path, monkeypatch,
+                                                                    patience):
+    calls = []
+
+    def swallowed(request, timeout):
+        calls.append(request.full_url)
+        raise urllib.error.URLError(TimeoutError("timed out"))
+    monkeypatch.setattr(urllib.request, "urlopen", swallowed)
+    with pytest.raises(Unreachable, match="given up after 2 tries"):
+        fetch("http://example.invalid/adult.npz", tmp_path, policy=patience[0])
+    assert len(calls) == 2
 
 
 def test_other_addresses_are_refused(tmp_path):

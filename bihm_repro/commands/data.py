@@ -68,11 +68,11 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _convert(name: str, args: argparse.Namespace) -> None:
+def _convert(name: str, args: argparse.Namespace, unreachable: set[str]) -> None:
     from bihm_repro.datasets.convert import convert
 
     result = convert(name, args.out, mirror=args.mirror, file=args.file, fresh=args.fresh,
-                     report=_report)
+                     report=_report, unreachable=unreachable)
     reused = "  (there already)" if result.reused else ""
     print(describe(result.dataset, result.path) + reused, flush=True)
 
@@ -81,10 +81,10 @@ def _all(args: argparse.Namespace) -> int:
     """Convert what can be had; a set that cannot is reported and does not stop the rest."""
     from bihm_repro.datasets.catalogue import CATALOGUE
 
-    made, missing = [], []
+    made, missing, unreachable = [], [], set()
     for name in CATALOGUE:
         try:
-            _convert(name, args)
+            _convert(name, args, unreachable)
             made.append(name)
         except (InputError, SetupError) as error:
             missing.append(name)
@@ -125,6 +125,7 @@ def run(args: argparse.Namespace) -> int:
 
     for name in args.names:
         find_entry(name)
+    unreachable: set[str] = set()
     for name in args.names:
-        _convert(name, args)
+        _convert(name, args, unreachable)
     return 0

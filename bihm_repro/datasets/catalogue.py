@@ -98,6 +98,7 @@ _ENTRIES = (
           "J. Susskind, A. Anderson and G. Hinton, The Toronto Face Database, technical report "
           "UTML TR 2010-001, University of Toronto, 2010",
           image_shape=(48, 48), grey=True, exactness="unchecked",
+          note="not public: the content of the user's own file could not be checked",
           sources=(Source("mat", {"all": "TFD_48x48.mat"}),),
           by_hand="the set is not public: ask its authors for TFD_48x48.mat, then run "
                   "`bihm data tfd --file TFD_48x48.mat`"),

@@ -42,7 +42,8 @@ def check_values(where: str | Path, splits: Mapping[str, np.ndarray], levels: in
         bad = _first_bad(rows, levels)
         if bad is not None:
             raise InputError(f"{where}: split {name}, row {bad[0]}, column {bad[1]} is "
-                             f"{rows[bad]}; allowed are 0 and 1, or grey levels from 0 to {levels}")
+                             f"{rows[bad]}; allowed are 0 and 1, or grey levels from 0 to {levels} "
+                             f"{'(divide levels 0 to 255 by 255 first)' if levels == 1 else ''}")
         grey = grey or levels != 1 or not is_binary(rows)
     return grey
 
@@ -73,7 +74,7 @@ def check_entry(entry: Entry, splits: Mapping[str, np.ndarray]) -> str:
     Raises :class:`InputError` on wrong shapes, sizes, values or content.
     """
     _check_shapes(entry, splits)
-    if not entry.grey and check_values(entry.name, splits):
+    if check_values(entry.name, splits, 255 if entry.grey else 1) and not entry.grey:
         raise InputError(f"{entry.name}: values between 0 and 1 found; this set is binary")
     found = _fingerprints(splits, entry.fingerprints, not entry.grey)
     for name, expected in entry.fingerprints.items():

@@ -67,12 +67,8 @@ def _standing(name: str, folder: Path, mirror: str | None) -> Dataset | None:
     return None if mirror and dataset.exactness == NOT_PUBLISHED_DRAW else dataset
 
 
-def _obtain(entry: Entry, folder: Path, mirror: str | None, file: Path | None,
-            report: Callable[[str], None]) -> Obtained:
-    if entry.name == "bars":
-        return Obtained(bars.generate_splits(dict(entry.sizes)), "generated", "generated")
-    if file is None:
-        return obtain(entry, raw=folder / "raw", mirror=mirror, report=report)
+def _read_file(entry: Entry, file: Path) -> Obtained:
+    """Read and check the user's own copy of a raw file."""
     if not file.is_file():
         raise InputError(f"{file}: no such file")
     return read_checked(entry, _source_of_file(entry, file), {"all": file})
@@ -92,7 +88,8 @@ def _source_of_file(entry: Entry, file: Path) -> Source:
 
 def convert(name: str, folder: str | os.PathLike[str] = "data", *, mirror: str | None = None,
             file: str | os.PathLike[str] | None = None, fresh: bool = False,
-            report: Callable[[str], None] = lambda line: None) -> Conversion:
+            report: Callable[[str], None] = lambda line: None,
+            unreachable: set[str] | None = None) -> Conversion:
     """Make ``folder/NAME.hdf5``, unless a sound one is there already.
 
     Parameters
@@ -107,6 +104,8 @@ def convert(name: str, folder: str | os.PathLike[str] = "data", *, mirror: str |
         Make it again although it is there.
     report
         Called with a line for every place whose files were refused.
+    unreachable
+        Hosts not to be tried again; share it between calls to wait for a dead host only once.
     """
     entry, folder = find_entry(name), Path(folder)
     path = folder / f"{name}.hdf5"
@@ -114,6 +113,12 @@ def convert(name: str, folder: str | os.PathLike[str] = "data", *, mirror: str |
     if standing is not None:
         return Conversion(path, standing, reused=True)
     sweep(path)
-    obtained = _obtain(entry, folder, mirror, Path(file) if file else None, report)
+    if name == "bars":
+        obtained = Obtained(bars.generate_splits(dict(entry.sizes)), "generated", "generated")
+    elif file:
+        obtained = _read_file(entry, Path(file))
+    else:
+        obtained = obtain(entry, raw=folder / "raw", mirror=mirror, report=report,
+                          unreachable=unreachable)
     write_fuel_file(path, obtained.splits, _attributes(entry, obtained))
     return Conversion(path, load_dataset(name, folder), reused=False)

