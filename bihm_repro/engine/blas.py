@@ -45,6 +45,8 @@ def _beside_scipy() -> Blas | None:
     spec = importlib.util.find_spec("scipy")
     if spec is None or spec.origin is None:
         return None
+    import scipy.linalg  # noqa: F401 (loads the libraries that the bundled BLAS itself needs)
+
     for libs in ("scipy.libs", "scipy/.dylibs"):
         folder = Path(spec.origin).parent.parent / libs
         for path in sorted(folder.glob("lib*openblas*")):
