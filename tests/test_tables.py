@@ -16,15 +16,7 @@ from synthetic_runs import evaluation, log_text, write_run
 from bihm_repro.cli import main
 from bihm_repro.errors import InputError
 from bihm_repro.report import mnist_tables, uci_tables
-from bihm_repro.report.formats import (
-    Cell,
-    Column,
-    Table,
-    difference,
-    to_csv,
-    to_latex,
-    to_markdown,
-)
+from bihm_repro.report.formats import Cell, Column, Table, difference, to_csv, to_latex, to_markdown
 from bihm_repro.report.marks import marks_of
 from bihm_repro.report.runs import Estimate, main_run, read_runs, seed_groups
 from bihm_repro.report.tables import (
