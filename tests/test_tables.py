@@ -139,7 +139,7 @@ def test_resampled_pixels_have_their_own_row(tmp_path):
 
 def test_summary_counts_only_comparable_sets(runs):
     assert uci_tables.summary_line(runs) == (
-        "-log p at the paper's number or better on 2 of 3 sets (adult, web); behind on dna.")
+        "At the paper's -log p or better on 2 of 3 sets (adult, web); behind on dna.")
 
 
 def test_rws_beside_the_papers_row_and_our_bihm(runs):

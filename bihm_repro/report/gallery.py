@@ -18,7 +18,7 @@ import pandas as pd
 from bihm_repro import __version__
 from bihm_repro.report import mnist_tables, run_tables, uci_tables
 from bihm_repro.report.figures.catalogue import FIGURES, TITLES
-from bihm_repro.report.figures.curves import draw_run
+from bihm_repro.report.figures.curves import draw_run, measured_counts
 from bihm_repro.report.figures.style import look
 from bihm_repro.report.html import details, embedded, page, preformatted, table_html
 from bihm_repro.report.marks import marks_of
@@ -27,6 +27,8 @@ from bihm_repro.report.runs import Run
 __all__ = ["build_gallery"]
 
 LOG_ROWS = 12
+LOG_COLUMNS = ("phase", "epoch", "updates", "seconds", "learning_rate", "samples", "train_log_p",
+               "valid_log_p", "valid_log_p_tilde_star", "valid_bound")
 PICTURE_LIMIT = 4_000_000
 """Bytes above which a picture is named and not embedded, to keep the page one that can be sent."""
 
@@ -106,9 +108,8 @@ def _run(run: Run) -> str:
     if estimate is not None:
         remark += f"; test -log p {-estimate.value:.2f}{marks_of(run)}"
     recipe = (run.path / "recipe.toml").read_text(encoding="utf-8")
-    left = _curve(run) + _log(run.log)
-    return details(run.name, remark, f'<div class="two"><div>{left}</div>'
-                   f"<div>{preformatted(recipe)}</div></div>", anchor=f"run-{run.name}")
+    beside = f'<div class="two"><div>{_curve(run)}</div><div>{preformatted(recipe)}</div></div>'
+    return details(run.name, remark, beside + _log(run.log), anchor=f"run-{run.name}")
 
 
 def _curve(run: Run) -> str:
@@ -126,8 +127,9 @@ def _log(log: pd.DataFrame) -> str:
     """Some rows of the log, the first and the last among them."""
     if log.empty:
         return ""
-    columns = [name for name in ("phase", "epoch", "updates", "seconds", "learning_rate",
-                                 "samples", "train_log_p", "valid_log_p") if name in log]
+    columns = [name for name in LOG_COLUMNS if name in log]
+    measured = [f"test_log_p_{count}" for count in measured_counts(log)[-1:]]
+    columns += [name for name in (*measured, "log_z2") if name in log]
     rows = np.unique(np.linspace(0, len(log) - 1, LOG_ROWS).astype(int))
     head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{_number(value)}</td>" for value in row) + "</tr>"
@@ -136,7 +138,9 @@ def _log(log: pd.DataFrame) -> str:
             f'</table></div><ul class="notes"><li>{len(rows)} of {len(log)} epochs.</li></ul>')
 
 
-def _number(value: object) -> str:
+def _number(value: float) -> str:
     if pd.isna(value):
         return "—"
-    return f"{value:g}" if float(value) == int(value) or abs(value) < 0.1 else f"{value:.2f}"
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:g}" if abs(value) < 0.1 else f"{value:,.2f}"

@@ -27,8 +27,8 @@ nav { position: sticky; top: 0; z-index: 1; background: #fffffff2;
 nav div { max-width: 1240px; margin: 0 auto; padding: 8px 24px; display: flex; gap: 20px; }
 a { color: var(--accent); }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 13.5px; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 12px; text-align: right; white-space: nowrap;
+table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
+th, td { padding: 4px 10px; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--line); }
 th { border-bottom: 1.5px solid var(--ink); font-weight: 600; }
 td.left, th.left { text-align: left; }

@@ -36,7 +36,7 @@ def _state(run: Run) -> str:
     phase, phases = run.status.get("phase"), run.status.get("phases")
     if phase is None or phases is None:
         return "not finished"
-    return f"not finished, phase {min(phase + 1, phases)} of {phases}"
+    return f"in phase {min(phase + 1, phases)} of {phases}"
 
 
 def _row(run: Run) -> list[Cell]:

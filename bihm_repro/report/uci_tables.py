@@ -86,7 +86,7 @@ def summary_line(runs: Sequence[Run]) -> str:
     total = len(reached) + len(behind)
     if not total:
         return "No set has an evaluated run yet."
-    text = f"-log p at the paper's number or better on {len(reached)} of {total} sets"
+    text = f"At the paper's -log p or better on {len(reached)} of {total} sets"
     text += f" ({', '.join(reached)})" if reached else ""
     return text + (f"; behind on {', '.join(behind)}." if behind else ".")
 

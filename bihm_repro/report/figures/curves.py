@@ -220,7 +220,8 @@ def draw_run(run: Run) -> Drawing:
     if counts:
         curve = measured_curve(log, counts[-1])
         axes.plot(curve["updates"], curve["log_p"], color="#d1660a", linestyle="none", marker="s",
-                  markersize=2.5, label=f"test, $K$ = {counts[-1]:,}")
+                  markersize=2.5, label=f"test, $K$ = {counts[-1]:,}",
+                  markevery=max(1, len(curve) // 20))
     axes.set_ylim(*_view_of(log[columns].to_numpy().ravel()))
     axes.set_xlabel("updates")
     axes.set_ylabel("$\\log\\,p(x)$ (nats)")
