@@ -7,10 +7,11 @@ import sys
 
 from bihm_repro.errors import InputError
 
-__all__ = ["ENGINES", "DEVICES", "engine_name", "device_name", "choose"]
+__all__ = ["ENGINES", "DEVICES", "JAX_DEVICES", "engine_name", "device_name", "choose"]
 
 ENGINES = ("theano", "pytensor")
-DEVICES = {"theano": ("cpu",), "pytensor": ("cpu", "jax-cpu", "gpu")}
+JAX_DEVICES = ("jax-cpu", "gpu")
+DEVICES = {"theano": ("cpu",), "pytensor": ("cpu", *JAX_DEVICES)}
 
 
 def engine_name() -> str:

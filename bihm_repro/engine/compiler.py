@@ -1,16 +1,23 @@
-"""The C++ compiler, and the clear line where there is none."""
+"""The C++ compiler, the clear line where there is none, and where compiled code is kept."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 from bihm_repro.errors import SetupError
 
-__all__ = ["find_compiler", "compiler_version", "require_compiler"]
+__all__ = ["cache_folder", "find_compiler", "compiler_version", "require_compiler"]
 
 ALLOW_WITHOUT = "BIHM_ALLOW_NO_COMPILER"
+
+
+def cache_folder(engine: str) -> Path:
+    """Where compiled code is kept: the user's cache folder, shared by all processes."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "bihm-repro" / engine
 
 
 def find_compiler() -> str | None:

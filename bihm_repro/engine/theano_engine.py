@@ -6,21 +6,14 @@ import logging
 import os
 import sys
 import warnings
-from pathlib import Path
 
 from bihm_repro.engine.blas import find_blas
-from bihm_repro.engine.compiler import require_compiler
+from bihm_repro.engine.compiler import cache_folder, require_compiler
 from bihm_repro.engine.threads import prepare_threads
 from bihm_repro.errors import SetupError
 
 __all__ = ["Apply", "COp", "MethodNotDefined", "T", "blas", "floatX", "function", "grad",
            "shared", "threads", "version"]
-
-
-def cache_folder(engine: str) -> Path:
-    """Where compiled code is kept: the user's cache folder, shared by all processes."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "bihm-repro" / engine
 
 
 def _flags() -> dict[str, str]:
