@@ -15,6 +15,9 @@ from benchmarks.problem import (
 )
 from benchmarks.worker import main
 from bihm_repro.engine.symbolic import T, function
+from bihm_repro.estimators.log_likelihood import estimate_log_likelihood
+from bihm_repro.estimators.partition_function import LogZTerms, estimate_log_z2
+from bihm_repro.estimators.streaming import LogWeights
 from bihm_repro.models.build import build_model
 from bihm_repro.ops.random_numbers import uniform
 from bihm_repro.recipe import ModelRecipe, Phase, TrainingRecipe
@@ -43,6 +46,28 @@ def _update(case: Case):
     return run
 
 
+def _log_likelihood(case: Case):
+    """Estimate the log-likelihood of `case.batch` examples with K samples each."""
+    model, x = _model(case), batches(case, 1)[0]
+    compiled = LogWeights(model, SEED)
+    return lambda count: [
+        estimate_log_likelihood(model, x, (case.samples,), log_weights=compiled)
+        for _ in range(count)
+    ]
+
+
+def _log_z2(case: Case):
+    """Estimate 2 log Z from `case.samples` outer samples with one inner sample each."""
+    model = _model(case)
+    compiled = LogZTerms(model, inner=1, seed=SEED)
+    return lambda count: [
+        estimate_log_z2(model, case.samples, log_terms=compiled) for _ in range(count)
+    ]
+
+
+TASKS = {"update": _update, "log_likelihood": _log_likelihood, "log_z2": _log_z2}
+
+
 class Ours:
     """The project as a contender, for all tasks."""
 
@@ -62,9 +87,7 @@ class Ours:
 
     def prepare(self, task: str, case: Case):
         """A function that runs `count` repetitions of the task."""
-        if task == "update":
-            return _update(case)
-        raise ValueError(f"there is no task {task!r}")
+        return TASKS[task](case)
 
 
 if __name__ == "__main__":

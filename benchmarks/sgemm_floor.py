@@ -12,7 +12,8 @@ import sys
 
 import numpy as np
 
-from benchmarks.architectures import Case
+from benchmarks.architectures import TINY, Case
+from benchmarks.problem import relative_error
 from benchmarks.worker import main
 
 __all__ = ["SgemmFloor", "log_likelihood_products", "log_z2_products", "update_products"]
@@ -43,10 +44,11 @@ def update_products(case: Case) -> list:
     return [(*shape, False) for shape in forward] + [(*shape, True) for shape in gradients]
 
 
-def log_likelihood_products(case: Case, rows: int, examples: int) -> list:
-    """Forward products for `rows` samples of `examples` examples."""
-    shapes = _forward_q(case, rows, examples) + _forward_p(case, rows)
-    return [(*shape, False) for shape in shapes]
+def log_likelihood_products(case: Case, rows: int) -> tuple:
+    """Forward products of `case.batch` examples: the first q layer's, and a block of samples'."""
+    first = [(case.batch, *case.sizes[:2], False)]
+    rest = _forward_q(case, rows, 0) + _forward_p(case, rows)
+    return first, [(*shape, False) for shape in rest]
 
 
 def log_z2_products(case: Case, rows: int) -> list:
@@ -65,7 +67,7 @@ def log_z2_products(case: Case, rows: int) -> list:
 
 
 def _allocated(products: list) -> list:
-    """Operands (left, right, out) for each product; factors are binary-like, never denormal."""
+    """Operands (left, right, out) for each product; factors are in [-1, 1), never denormal."""
     random = np.random.RandomState(0)
     operands = []
     for m, k, n, transposed in products:
@@ -80,31 +82,38 @@ def _multiply(operands: list) -> None:
         np.dot(left, right, out=out)
 
 
+def _sequence(task: str, case: Case) -> list:
+    """Pairs (products, how many times) that make up one repetition of the task."""
+    if task == "update":
+        return [(update_products(case), 1)]
+    if task == "log_z2":
+        return [(log_z2_products(case, BLOCK), case.samples // BLOCK)]
+    if task == "log_likelihood":
+        first, rest = log_likelihood_products(case, BLOCK)
+        return [(first, 1), (rest, case.batch * case.samples // BLOCK)]
+    raise ValueError(f"the sgemm floor has no task {task!r}")
+
+
 class SgemmFloor:
-    """The floor as a contender; it computes no model, so there is nothing to check."""
+    """The floor as a contender."""
 
     def check(self) -> float:
-        """Number of multiplications against a count by hand of the tiny architecture."""
-        return 0.0
+        """Relative error of one product against float64: that the operands lie as they should."""
+        operands = _allocated(update_products(TINY))
+        _multiply(operands)
+        products = {str(i): left.astype(float) @ right for i, (left, right, _) in
+                    enumerate(operands)}
+        return relative_error({str(i): out for i, (_, _, out) in enumerate(operands)}, products)
 
     def prepare(self, task: str, case: Case):
         """A function that runs the products of `count` repetitions of the task."""
-        if task == "update":
-            operands, repeats = _allocated(update_products(case)), 1
-        elif task == "log_z2":
-            operands = _allocated(log_z2_products(case, BLOCK))
-            repeats = case.samples // BLOCK
-        elif task == "log_likelihood":
-            # One example's K samples are a block: its first layer is a single row.
-            blocks = case.batch * case.samples // BLOCK
-            examples = max(1, case.batch // blocks)
-            operands, repeats = _allocated(log_likelihood_products(case, BLOCK, examples)), blocks
-        else:
-            raise ValueError(f"the sgemm floor has no task {task!r}")
+        sequence = [(_allocated(shapes), times) for shapes, times in _sequence(task, case)]
 
         def run(count: int) -> None:
-            for _ in range(count * repeats):
-                _multiply(operands)
+            for _ in range(count):
+                for operands, times in sequence:
+                    for _ in range(times):
+                        _multiply(operands)
 
         return run
 

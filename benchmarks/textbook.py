@@ -70,16 +70,16 @@ def _log_sum_exp(values):
 
 def _adam(parameters: list, gradients: list) -> list:
     step = shared(np.float32(0), name="step")
-    now = step + np.float32(1)
-    beta1, beta2 = np.float32(ADAM["beta1"]), np.float32(ADAM["beta2"])
-    rate = np.float32(ADAM["rate"]) * T.sqrt(1 - beta2**now) / (1 - beta1**now)
+    now = step + 1
+    beta1, beta2 = ADAM["beta1"], ADAM["beta2"]
+    rate = ADAM["rate"] * T.sqrt(1 - beta2**now) / (1 - beta1**now)
     updates = [(step, now)]
     for parameter, gradient in zip(parameters, gradients):
         first = shared(np.zeros_like(parameter.get_value()))
         second = shared(np.zeros_like(parameter.get_value()))
         new_first = beta1 * first + (1 - beta1) * gradient
         new_second = beta2 * second + (1 - beta2) * gradient**2
-        change = rate * new_first / (T.sqrt(new_second) + np.float32(ADAM["epsilon"]))
+        change = rate * new_first / (T.sqrt(new_second) + ADAM["epsilon"])
         updates += [(first, new_first), (second, new_second), (parameter, parameter - change)]
     return updates
 

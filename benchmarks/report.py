@@ -1,0 +1,159 @@
+"""What is printed and written: `results/bench.json`, text tables and a bar chart."""
+
+from __future__ import annotations
+
+from benchmarks.contenders import CONTENDERS
+
+__all__ = ["bench_json", "chart", "tables"]
+
+COLOURS = {
+    "sgemm": "#9a9a9a",
+    "ours": "#1b6ca8",
+    "jax": "#e08e2b",
+    "torch": "#c0453a",
+    "textbook": "#6b4f8a",
+}
+TASK_TITLES = {"log_likelihood": "log-likelihood", "log_z2": "2 log Z"}
+
+
+def _best(found: dict, keys: list) -> dict:
+    """`<key>_ms` of each contender; None where it is missing."""
+    return {f"{key}_ms": found.get(key, {}).get("best_ms") for key in keys}
+
+
+def bench_json(measured: dict, extra: dict) -> dict:
+    """The content of bench.json.
+
+    `measured` maps a task to {name of the case: {"samples": n, "found": what `interleaved` gave}};
+    `extra` holds the further entries, such as the machine.
+    """
+    everybody = [contender.key for contender in CONTENDERS]
+    update = {name: _best(entry["found"], everybody) for name, entry in measured["update"].items()}
+    content = {"update": update}
+    for task in TASK_TITLES:
+        content[task] = {
+            name: {**_best(entry["found"], ["ours", "sgemm"]), "samples": entry["samples"]}
+            for name, entry in measured[task].items()
+        }
+    return {**content, "details": measured, **extra}
+
+
+def _cell(value, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _aligned(rows: list) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i < 2 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _task_table(entries: dict) -> str:
+    head = ["case", "contender", "ms", "median", "x floor", "x ours", "samples/s", "peak MB"]
+    rows = [head]
+    for name, entry in entries.items():
+        found = entry["found"]
+        for contender in CONTENDERS:
+            if contender.key not in found:
+                continue
+            one = found[contender.key]
+            ratios = [
+                one["best_ms"] / found[key]["best_ms"] if key in found else None
+                for key in ("sgemm", "ours")
+            ]
+            rows.append([
+                name, contender.title, _cell(one["best_ms"], ".2f"),
+                _cell(one["median_ms"], ".2f"), _cell(ratios[0], ".2f"), _cell(ratios[1], ".2f"),
+                _cell(1e3 * entry["samples"] / one["best_ms"], ",.0f"),
+                _cell(one["peak_mb"], ".0f"),
+            ])
+    return _aligned(rows)
+
+
+def _scaling_table(scaling: dict) -> str:
+    rows = [["grows", "size", "ours ms", "floor ms", "ours ms / size", "straight line R2"]]
+    for what, table in scaling.items():
+        for row in table["rows"]:
+            ours = row.get("ours_ms")
+            rows.append([
+                what, str(row["size"]), _cell(ours, ".2f"), _cell(row.get("sgemm_ms"), ".2f"),
+                _cell(None if ours is None else ours / row["size"], ".3f"),
+                _cell(table.get("fit", {}).get("r_squared"), ".4f"),
+            ])
+    return _aligned(rows)
+
+
+def tables(content: dict) -> str:
+    """All tables of a bench.json, as text."""
+    parts = []
+    for task, entries in content["details"].items():
+        if entries:
+            parts.append(f"{TASK_TITLES.get(task, task)}\n{_task_table(entries)}")
+    if content.get("compile"):
+        rows = [["contender", "case", "cold s", "warm s"]]
+        for key, one in content["compile"].items():
+            rows.append([key, one["case"], f"{one['cold_seconds']:.1f}",
+                         f"{one['warm_seconds']:.1f}"])
+        parts.append(f"compile time, graph to first update\n{_aligned(rows)}")
+    if content.get("scaling"):
+        parts.append(f"growth of the update's cost\n{_scaling_table(content['scaling'])}")
+    if content.get("evaluation_memory"):
+        rows = [["K", "", "peak MB"]]
+        rows += [[str(r["samples"]), "", f"{r['peak_mb']:.0f}"]
+                 for r in content["evaluation_memory"]]
+        parts.append(f"memory of log-likelihood estimation\n{_aligned(rows)}")
+    parts += [f"missing: {key}: {why}" for key, why in content.get("missing", {}).items()]
+    return "\n\n".join(parts)
+
+
+def _groups(content: dict) -> list:
+    """(label, {key: times the floor}) of each case that has a floor."""
+    groups = []
+    for task, entries in content["details"].items():
+        for name, entry in entries.items():
+            floor = entry["found"].get("sgemm", {}).get("best_ms")
+            if floor:
+                label = name if task == "update" else f"{name}\n{TASK_TITLES[task]}"
+                ratios = {k: v["best_ms"] / floor for k, v in entry["found"].items()}
+                groups.append((label.replace("-K", "\nK="), ratios))
+    return groups
+
+
+def chart(content: dict, path) -> None:
+    """A bar chart of times in units of the sgemm floor, a group of bars for each case."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    groups = _groups(content)
+    figure, axes = plt.subplots(figsize=(max(6.0, 0.95 * len(groups) + 2), 4.2))
+    shown = [c for c in CONTENDERS[1:] if any(c.key in ratios for _, ratios in groups)]
+    left = 0.0
+    ticks = []
+    for label, ratios in groups:
+        bars = [c for c in shown if c.key in ratios]
+        for i, contender in enumerate(bars):
+            height = ratios[contender.key]
+            axes.bar(left + i, height, width=0.9, color=COLOURS[contender.key])
+            axes.text(left + i, height, f"{height:.1f}", ha="center", va="bottom", fontsize=7)
+        ticks.append((left + (len(bars) - 1) / 2, label))
+        left += len(bars) + 1
+    axes.axhline(1.0, color="black", linewidth=0.8, label="bare matrix products (sgemm)")
+    for contender in shown:
+        axes.bar(0, 0, color=COLOURS[contender.key], label=contender.title)
+    axes.set_xticks([x for x, _ in ticks])
+    axes.set_xticklabels([label for _, label in ticks], fontsize=8)
+    axes.set_ylabel("time, in units of the sgemm floor")
+    axes.set_title("One training update, and the estimators", fontsize=11)
+    axes.legend(fontsize=8, frameon=False)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
