@@ -7,10 +7,11 @@ from typing import Any
 from bihm_repro.engine.symbolic import floatX
 from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
+from bihm_repro.models.rws import ReweightedWakeSleep
 
 __all__ = ["KINDS", "build_model"]
 
-KINDS = {"bihm": BidirectionalHelmholtzMachine}
+KINDS = {"bihm": BidirectionalHelmholtzMachine, "rws": ReweightedWakeSleep}
 
 
 def build_model(settings: Any, data_dim: int, seed: int = 0, dtype: str = floatX) -> Any:
