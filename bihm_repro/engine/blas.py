@@ -13,6 +13,13 @@ from pathlib import Path
 __all__ = ["Blas", "find_blas"]
 
 
+# scipy 1.13 and later put this before every name of the OpenBLAS that they bundle.
+_BUNDLE_PREFIX = "scipy_"
+_NAMES = [f"{kind}{routine}_" for kind in "sdcz" for routine in
+          ("gemm", "gemv", "ger", "dot", "axpy", "copy", "scal", "nrm2")]
+_NAMES += ["openblas_set_num_threads", "openblas_get_num_threads"]
+
+
 @dataclass(frozen=True)
 class Blas:
     """A BLAS with Fortran's ``sgemm_``: where it lies and where it was found."""
@@ -20,13 +27,20 @@ class Blas:
     library: str          # file name for ``-l:`` or, where a folder is not known, for ``-l``
     folder: str | None
     origin: str
+    prefix: str = ""      # what the library puts before ``sgemm_`` and all other names
+
+    @property
+    def defines(self) -> list[str]:
+        """Compiler flags that give the library's names to code which calls ``sgemm_``."""
+        return [f"-D{name}={self.prefix}{name}" for name in _NAMES] if self.prefix else []
 
     @property
     def flags(self) -> str:
         """The flags in the form that the engine's ``blas__ldflags`` takes."""
         if self.folder is None:
             return f"-l{self.library}"
-        return f"-L{self.folder} -l:{self.library} -Wl\\,-rpath\\,{self.folder}"
+        return " ".join([f"-L{self.folder} -l:{self.library} -Wl\\,-rpath\\,{self.folder}",
+                         *self.defines])
 
     @property
     def path(self) -> str | None:
@@ -34,9 +48,9 @@ class Blas:
         return None if self.folder is None else str(Path(self.folder) / self.library)
 
 
-def _has_sgemm(path: Path) -> bool:
+def _has_sgemm(path: Path, prefix: str = "") -> bool:
     try:
-        return hasattr(ctypes.CDLL(str(path)), "sgemm_")
+        return hasattr(ctypes.CDLL(str(path)), f"{prefix}sgemm_")
     except OSError:
         return False
 
@@ -50,8 +64,9 @@ def _beside_scipy() -> Blas | None:
     for libs in ("scipy.libs", "scipy/.dylibs"):
         folder = Path(spec.origin).parent.parent / libs
         for path in sorted(folder.glob("lib*openblas*")):
-            if _has_sgemm(path):
-                return Blas(path.name, str(folder), "bundled with scipy")
+            for prefix in ("", _BUNDLE_PREFIX):
+                if _has_sgemm(path, prefix):
+                    return Blas(path.name, str(folder), "bundled with scipy", prefix)
     return None
 
 

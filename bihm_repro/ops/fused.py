@@ -61,7 +61,7 @@ class FusedOp(COp):
             arguments.append("-fopenmp")
         if blas is not None and blas.folder is not None:
             arguments.append(f"-Wl,-rpath,{blas.folder}")
-        return arguments
+        return arguments + (blas.defines if blas is not None else [])
 
     def c_libraries(self, **kwargs) -> list[str]:
         """The BLAS that the engine itself uses."""
