@@ -22,7 +22,7 @@ from bihm_repro.report.figures.catalogue import (
     make_figure,
     save_drawing,
 )
-from bihm_repro.report.figures.style import PAGE_WIDTH, SERIES, image_grid, look
+from bihm_repro.report.figures.style import PAGE_WIDTH, SERIES, Places, image_grid, look
 from bihm_repro.report.runs import read_runs
 
 ROOT = Path(__file__).parent.parent
@@ -106,11 +106,13 @@ def test_figures_are_saved_in_both_formats_with_their_numbers(mnist, tmp_path):
     assert len(left_out) == 2
 
 
-def test_the_same_runs_give_the_same_files(mnist, tmp_path):
-    first, _ = make_figure("partition-function", runs_of(mnist), tmp_path / "first")
-    again, _ = make_figure("partition-function", runs_of(mnist), tmp_path / "again")
-    assert len(first) == 4
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+def test_the_same_run_gives_the_same_files(mnist, tmp_path):
+    contents = []
+    for name in ("first", "again"):
+        with look():
+            paths = save_drawing(curves.draw_run(runs_of(mnist)[0]), tmp_path / name)
+        contents.append([path.read_bytes() for path in paths])
+    assert len(contents[0]) == 3 and contents[0] == contents[1]
 
 
 def test_samples_come_from_the_model(mnist):
@@ -132,20 +134,36 @@ def test_sample_panels_hold_their_images(mnist, tmp_path):
         drawing = digits.draw_samples(runs_of(mnist), side=2)
         paths = save_drawing(drawing, tmp_path / "samples")
     assert {path.name for path in paths} == {
-        "samples.png", "samples.pdf", "samples.csv", "samples-a.csv", "samples-b.csv"}
+        "samples.png", "samples.pdf", "samples.csv", "samples-a.csv", "samples-b.csv",
+        "samples-source.json"}
     assert pd.read_csv(tmp_path / "samples-a.csv").shape == (4, 784)
 
 
 def test_inpainting_keeps_what_is_known(mnist):
     run = next(run for run in runs_of(mnist) if run.name == "mnist")
     images = (np.random.default_rng(0).random((4, 784)) < 0.3).astype("float32")
-    result = sampled.inpaint_digits(run, images, (28, 28), fillings=2, gibbs_steps=2)
-    assert result.filled.shape == (4, 2, 784)
-    hidden = ~result.known
-    assert hidden.any(axis=1).all() and result.known.any(axis=1).all()
+    result = sampled.inpaint(run, images, fillings=2, gibbs_steps=2)
+    known, filled = result["-known"].astype(bool), result[""].reshape(4, 2, 784)
+    assert (~known).any(axis=1).all() and known.any(axis=1).all()
     for filling in (0, 1):
-        assert np.array_equal(result.filled[:, filling][result.known], images[result.known])
-    assert not np.array_equal(result.filled[:, 0][hidden], result.filled[:, 1][hidden])
+        assert np.array_equal(filled[:, filling][known], 255 * images[known])
+    assert not np.array_equal(filled[:, 0][~known], filled[:, 1][~known])
+
+
+def test_pictures_are_kept_until_the_model_changes(mnist, tmp_path, monkeypatch):
+    places = Places(out=tmp_path / "out")
+    with look():
+        first = digits.draw_samples(runs_of(mnist), places, side=2)
+        save_drawing(first, tmp_path / "out" / "samples", formats=())
+        monkeypatch.setattr(sampled, "sample_means", lambda *_: pytest.fail("sampled again"))
+        again = digits.draw_samples(runs_of(mnist), places, side=2)
+        for suffix in ("-a", "-b"):
+            assert first.numbers[suffix].equals(again.numbers[suffix])
+        with pytest.raises(pytest.fail.Exception, match="sampled again"):
+            digits.draw_samples(runs_of(mnist), places, side=3)
+        np.savez(mnist / "mnist" / "model.npz", **parameters(784, (8, 3)))
+        with pytest.raises(pytest.fail.Exception, match="sampled again"):
+            digits.draw_samples(runs_of(mnist), places, side=2)
 
 
 def test_inpainting_says_when_the_data_are_missing(mnist, tmp_path):
@@ -197,8 +215,9 @@ def test_command_draws_and_says_what_is_left_out(mnist, capsys):
 def test_figures_need_no_engine(mnist):
     code = ("import sys; from bihm_repro.report import runs; "
             "from bihm_repro.report.figures import catalogue; "
-            f"catalogue.make_figure('samples', runs.read_runs({str(mnist)!r})[0], "
-            f"{str(mnist / 'figures')!r}); "
+            f"found = runs.read_runs({str(mnist)!r})[0]; "
+            "names = ('samples', 'partition-function', 'learning-curves'); "
+            "assert all(catalogue.FIGURES[name](found).figure for name in names); "
             "print(sorted({'theano', 'pytensor', 'jax', 'matplotlib.pyplot'} & set(sys.modules)))")
     output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout

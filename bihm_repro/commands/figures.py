@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("names", nargs="*", metavar="NAME",
                         help="samples, inpainting, partition-function, learning-curves, faces, "
-                        "letters, uci; all of them where none is named")
+                        "faces-inpainting, letters, uci; all of them where none is named")
     parser.add_argument("--results", default="results", help="the folder of the run folders")
     parser.add_argument("--out", default=None,
                         help="where the files go (RESULTS/figures where not given)")

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from bihm_repro.errors import InputError
-from bihm_repro.files import write_text, written_atomically
+from bihm_repro.files import write_json, write_text, written_atomically
 from bihm_repro.report.figures import curves, digits, uci_dots
-from bihm_repro.report.figures.style import Drawing, look
+from bihm_repro.report.figures.sampled import source_path
+from bihm_repro.report.figures.style import Drawing, Places, look
 from bihm_repro.report.runs import Run
 
 __all__ = ["FIGURES", "TITLES", "chosen_figures", "make_figure", "save_drawing"]
@@ -19,6 +20,7 @@ FIGURES: dict[str, Callable[..., Drawing]] = {
     "partition-function": curves.draw_partition_function,
     "learning-curves": curves.draw_learning_curves,
     "faces": digits.draw_faces,
+    "faces-inpainting": digits.draw_faces_inpainting,
     "letters": digits.draw_letters,
     "uci": uci_dots.draw_uci,
 }
@@ -31,7 +33,8 @@ TITLES = {
     "partition-function": "MNIST: estimates of 2 log Z over the number of samples, and during "
                           "training",
     "learning-curves": "MNIST: learning curves over updates and over time",
-    "faces": "Toronto Face Database: samples and inpainting",
+    "faces": "Toronto Face Database: samples from p* after 10 Gibbs iterations",
+    "faces-inpainting": "Toronto Face Database: inpainting, input beside output",
     "letters": "OCR letters: samples from p and p*",
     "uci": "UCI: our figures beside the paper's",
 }
@@ -51,7 +54,7 @@ def make_figure(name: str, runs: Sequence[Run], folder: str | Path,
                 data: str = "data") -> tuple[list[Path], list[str]]:
     """Draw and save one figure; returns the paths written and what was left out."""
     with look():
-        drawing = FIGURES[name](runs, data)
+        drawing = FIGURES[name](runs, Places(data, Path(folder)))
         paths = [] if drawing.figure is None else save_drawing(drawing, Path(folder) / name)
     return paths, drawing.left_out
 
@@ -70,5 +73,9 @@ def save_drawing(drawing: Drawing, stem: Path,
     for part, numbers in drawing.numbers.items():
         path = stem.with_name(f"{stem.name}{part}.csv")
         write_text(path, numbers.to_csv(index=False, lineterminator="\n"))
+        paths.append(path)
+    if drawing.source:
+        path = source_path(stem)
+        write_json(path, drawing.source)
         paths.append(path)
     return paths

@@ -16,6 +16,7 @@ from bihm_repro.report.figures.style import (
     PAPER_LINE,
     SERIES,
     Drawing,
+    Places,
     new_figure,
     panel_title,
 )
@@ -70,7 +71,7 @@ def _view_of(values: Sequence[float], span: float = 30.0) -> tuple[float, float]
 # -- Figure 3 ------------------------------------------------------------------------------------
 
 
-def draw_partition_function(runs: Sequence[Run], data: str = "data") -> Drawing:
+def draw_partition_function(runs: Sequence[Run], places: Places | None = None) -> Drawing:
     """Figure 3: 2 log Z over A outer and B all samples; C its course during training."""
     traced = main_run([run for run in runs if not run.z_trace.empty], MNIST, "bihm",
                       PAPER_LAYERS["bihm"])
@@ -173,7 +174,7 @@ def learning_curves(runs: Sequence[Run]) -> tuple[pd.DataFrame, list[str]]:
     return pd.concat(frames, ignore_index=True), left_out
 
 
-def draw_learning_curves(runs: Sequence[Run], data: str = "data") -> Drawing:
+def draw_learning_curves(runs: Sequence[Run], places: Places | None = None) -> Drawing:
     """Figure 4: test log p(x) on MNIST over updates and over time."""
     numbers, left_out = learning_curves(runs)
     if numbers.empty:

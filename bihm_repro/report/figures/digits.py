@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,13 @@ from matplotlib.axes import Axes
 
 from bihm_repro.errors import InputError
 from bihm_repro.report.figures import sampled
+from bihm_repro.report.figures.sampled import Pictures
 from bihm_repro.report.figures.style import (
+    COLUMN_WIDTH,
     PAGE_WIDTH,
     SERIES,
     Drawing,
+    Places,
     image_grid,
     new_figure,
     panel_title,
@@ -21,11 +25,13 @@ from bihm_repro.report.figures.style import (
 from bihm_repro.report.mnist_tables import PAPER_LAYERS, mnist_run
 from bihm_repro.report.runs import Run, main_run
 
-__all__ = ["draw_faces", "draw_inpainting", "draw_letters", "draw_samples"]
+__all__ = ["draw_faces", "draw_faces_inpainting", "draw_inpainting", "draw_letters",
+           "draw_samples", "sensitivity"]
 
 GIBBS_SAMPLES = 10
 GIBBS_INPAINTING = 100
 FILLINGS = 3
+PLACES = Places()
 
 
 def _model_run(runs: Sequence[Run], dataset: str) -> Run | None:
@@ -38,13 +44,34 @@ def _show(axes: Axes, picture: np.ndarray) -> None:
     axes.set_axis_off()
 
 
-def _pixels(images: np.ndarray) -> pd.DataFrame:
-    """Means as whole percent, a row an image: what the eye can tell, in a small file."""
-    return pd.DataFrame(np.rint(100 * np.asarray(images)).astype(int),
-                        columns=[f"pixel_{index}" for index in range(images.shape[1])])
+def _stem(places: Places, name: str) -> Path | None:
+    return None if places.out is None else places.out / name
 
 
-def draw_samples(runs: Sequence[Run], data: str = "data", side: int = 8) -> Drawing:
+def _samples(run: Run, n: int, places: Places, name: str) -> tuple[Pictures, dict[str, object]]:
+    """Samples of p (``-a``) and after Gibbs iterations (``-b``), and what they come from."""
+    source = sampled.source_of(run, pictures=n, gibbs_steps=GIBBS_SAMPLES)
+
+    def make() -> Pictures:
+        before, after = sampled.sample_means(run, n, GIBBS_SAMPLES)
+        return {"-a": sampled.grey_levels(before), "-b": sampled.grey_levels(after)}
+
+    return sampled.kept_or_made(_stem(places, name), source, ("-a", "-b"), make), source
+
+
+def _frames(pictures: Pictures) -> dict[str, pd.DataFrame]:
+    return {suffix: sampled.pixel_frame(rows) for suffix, rows in pictures.items()}
+
+
+def _draw_a_and_b(panels: Sequence[Axes], pictures: Pictures, shape: tuple[int, int],
+                  columns: int) -> None:
+    for axes, letter, text in ((panels[0], "A", "samples from $p(x)$"),
+                               (panels[1], "B", "10 Gibbs iterations, $p^{*}(x)$")):
+        _show(axes, image_grid(pictures[f"-{letter.lower()}"] / 255, shape, columns))
+        panel_title(axes, letter, text)
+
+
+def draw_samples(runs: Sequence[Run], places: Places = PLACES, side: int = 8) -> Drawing:
     """Figure 1: A samples of p, B the same after 10 Gibbs iterations, C estimates over K."""
     run = _model_run(runs, "binarized_mnist")
     numbers, left_out = sensitivity(runs)
@@ -55,14 +82,12 @@ def draw_samples(runs: Sequence[Run], data: str = "data", side: int = 8) -> Draw
     drawing = Drawing(figure, {"": numbers}, left_out)
     if run is None:
         drawing.left_out.append("A and B: no model of a BiHM run on binarized_mnist")
+        for axes in panels[:2]:
+            axes.set_axis_off()
     else:
-        before, after = sampled.sample_means(run, side * side, GIBBS_SAMPLES)
-        drawing.numbers |= {"-a": _pixels(before), "-b": _pixels(after)}
-        for axes, letter, text, images in (
-                (panels[0], "A", "samples from $p(x)$", before),
-                (panels[1], "B", "10 Gibbs iterations, $p^{*}(x)$", after)):
-            _show(axes, image_grid(images, sampled.image_shape(run), side))
-            panel_title(axes, letter, text)
+        pictures, drawing.source = _samples(run, side * side, places, "samples")
+        drawing.numbers.update(_frames(pictures))
+        _draw_a_and_b(panels, pictures, sampled.image_shape(run), side)
     _draw_sensitivity(panels[2], numbers)
     return drawing
 
@@ -98,83 +123,83 @@ def _draw_sensitivity(axes: Axes, numbers: pd.DataFrame) -> None:
         axes.legend(loc="lower right", handlelength=2.6)
 
 
-def draw_inpainting(runs: Sequence[Run], data: str = "data", blocks: int = 4,
+def draw_inpainting(runs: Sequence[Run], places: Places = PLACES, blocks: int = 4,
                     rows: int = 6) -> Drawing:
     """Figure 2: original, masked, and three fillings after 100 Gibbs iterations."""
     run = _model_run(runs, "binarized_mnist")
     if run is None:
         return Drawing(None, left_out=["no model of a BiHM run on binarized_mnist"])
-    return _inpainting(run, data, blocks, rows, FILLINGS, GIBBS_INPAINTING)
-
-
-def _inpainting(run: Run, data: str, blocks: int, rows: int, fillings: int,
-                steps: int) -> Drawing:
-    shape = sampled.image_shape(run)
     try:
-        images = sampled.random_test_images(run, blocks * rows, data)
+        pictures, source = _inpaintings(run, blocks * rows, FILLINGS, places, "inpainting")
     except InputError as error:
         return Drawing(None, left_out=[str(error)])
-    result = sampled.inpaint_digits(run, images, shape, fillings, steps)
-    figure = new_figure(PAGE_WIDTH / blocks * rows * shape[0] / (shape[1] * (2 + fillings)) + 0.25)
-    grids = [_block(result, slice(block * rows, (block + 1) * rows), shape)
-             for block in range(blocks)]
+    height, width = sampled.image_shape(run)
+    figure = new_figure(PAGE_WIDTH / blocks * rows * height / (width * (2 + FILLINGS)) + 0.25)
     panels = figure.subplots(1, blocks, squeeze=False)[0]
-    for axes, picture in zip(panels, grids):
-        _show(axes, picture)
-    panel_title(panels[0], "", "each block: original, masked, "
-                f"{fillings} fillings after {steps} Gibbs iterations")
-    filled = result.filled.reshape(-1, result.filled.shape[-1])
-    numbers = {"": _pixels(filled), "-original": _pixels(result.original),
-               "-known": pd.DataFrame(result.known.astype(int)).add_prefix("pixel_")}
-    return Drawing(figure, numbers)
+    for index, axes in enumerate(panels):
+        part = _strips(pictures, FILLINGS)[index * rows:(index + 1) * rows]
+        _show(axes, image_grid(part.reshape(-1, part.shape[-1]), (height, width), 2 + FILLINGS))
+    panel_title(panels[0], "", f"each block: original, masked, {FILLINGS} fillings after "
+                f"{GIBBS_INPAINTING} Gibbs iterations")
+    return Drawing(figure, _frames(pictures), source=source)
 
 
-def _block(result: sampled.Inpainted, part: slice, shape: tuple[int, int]) -> np.ndarray:
-    """One column of rows: the original, the masked one (missing pixels grey), the fillings."""
-    original, known, filled = result.original[part], result.known[part], result.filled[part]
+def _inpaintings(run: Run, n: int, fillings: int, places: Places,
+                 name: str) -> tuple[Pictures, dict[str, object]]:
+    """Fillings of ``n`` test images and what they come from; needs the data set only if new."""
+    source = sampled.source_of(run, pictures=n, fillings=fillings, gibbs_steps=GIBBS_INPAINTING)
+    pictures = sampled.kept_or_made(
+        _stem(places, name), source, ("", "-original", "-known"), lambda: sampled.inpaint(
+            run, sampled.random_test_images(run, n, places.data), fillings, GIBBS_INPAINTING))
+    return pictures, source
+
+
+def _strips(pictures: Pictures, fillings: int) -> np.ndarray:
+    """For each image the original, the masked one (missing pixels grey) and the fillings."""
+    original, known = pictures["-original"] / 255, pictures["-known"].astype(bool)
+    filled = pictures[""].reshape(len(original), fillings, -1) / 255
     masked = np.where(known, original, 0.35)
-    strip = np.concatenate([original[:, None], masked[:, None], filled], axis=1)
-    return image_grid(strip.reshape(-1, strip.shape[-1]), shape, strip.shape[1])
+    return np.concatenate([original[:, None], masked[:, None], filled], axis=1)
 
 
-def draw_letters(runs: Sequence[Run], data: str = "data") -> Drawing:
+def draw_letters(runs: Sequence[Run], places: Places = PLACES) -> Drawing:
     """Samples of the letters model, drawn as those of the digits."""
     run = _model_run(runs, "ocr_letters")
     if run is None:
         return Drawing(None, left_out=["no model of a BiHM run on ocr_letters"])
-    before, after = sampled.sample_means(run, 6 * 16, GIBBS_SAMPLES)
-    figure = new_figure(2.9)
-    panels = figure.subplots(1, 2)
-    for axes, letter, text, images in ((panels[0], "A", "samples from $p(x)$", before),
-                                       (panels[1], "B", "10 Gibbs iterations, $p^{*}(x)$", after)):
-        _show(axes, image_grid(images, sampled.image_shape(run), 16))
-        panel_title(axes, letter, text)
-    return Drawing(figure, {"-a": _pixels(before), "-b": _pixels(after)})
+    pictures, source = _samples(run, 6 * 16, places, "letters")
+    figure = new_figure(2.55)
+    _draw_a_and_b(figure.subplots(1, 2), pictures, sampled.image_shape(run), 16)
+    return Drawing(figure, _frames(pictures), source=source)
 
 
-def draw_faces(runs: Sequence[Run], data: str = "data") -> Drawing:
-    """Figure 5: A twelve samples of p* after 10 Gibbs iterations, B inpainting, on faces."""
+def draw_faces(runs: Sequence[Run], places: Places = PLACES) -> Drawing:
+    """Figure 5: A twelve samples of p* after 10 Gibbs iterations."""
     run = _model_run(runs, "tfd")
     if run is None:
         return Drawing(None, left_out=["no model of a BiHM run on tfd"])
-    shape = sampled.image_shape(run)
-    _, after = sampled.sample_means(run, 12, GIBBS_SAMPLES)
-    figure = new_figure(2.4)
-    panels = figure.subplots(1, 2, width_ratios=(4, 3))
-    _show(panels[0], 1 - image_grid(after, shape, 4))
-    panel_title(panels[0], "A", "samples from $p^{*}(x)$")
-    drawing = Drawing(figure, {"-a": _pixels(after)})
+    pictures, source = _samples(run, 12, places, "faces")
+    figure = new_figure(2.6, COLUMN_WIDTH)
+    axes = figure.subplots()
+    # Faces are bright where their pixels are one.
+    _show(axes, 1 - image_grid(pictures["-b"] / 255, sampled.image_shape(run), 4, gap=0))
+    panel_title(axes, "A", "samples from $p^{*}(x)$")
+    return Drawing(figure, _frames(pictures), source=source)
+
+
+def draw_faces_inpainting(runs: Sequence[Run], places: Places = PLACES) -> Drawing:
+    """Figure 5: B input and output of inpainting, three pairs a row."""
+    run = _model_run(runs, "tfd")
+    if run is None:
+        return Drawing(None, left_out=["no model of a BiHM run on tfd"])
     try:
-        images = sampled.random_test_images(run, 6, data)
+        pictures, source = _inpaintings(run, 9, 1, places, "faces-inpainting")
     except InputError as error:
-        drawing.left_out.append(f"B: {error}")
-        panels[1].set_axis_off()
-        return drawing
-    result = sampled.inpaint_digits(run, images, shape, 1, GIBBS_INPAINTING)
-    pairs = np.stack([np.where(result.known, images, 0), result.filled[:, 0]], axis=1)
-    _show(panels[1], 1 - image_grid(pairs.reshape(12, -1), shape, 4))
-    panel_title(panels[1], "B", "inpainting: input, output")
-    drawing.numbers["-b"] = _pixels(result.filled[:, 0])
-    return drawing
-
-
+        return Drawing(None, left_out=[str(error)])
+    figure = new_figure(1.95, COLUMN_WIDTH)
+    axes = figure.subplots()
+    pairs = _strips(pictures, 1)[:, 1:]
+    shape = sampled.image_shape(run)
+    _show(axes, 1 - image_grid(pairs.reshape(-1, pairs.shape[-1]), shape, 6, gap=0))
+    panel_title(axes, "B", "inpainting: input, output")
+    return Drawing(figure, _frames(pictures), source=source)

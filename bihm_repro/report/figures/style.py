@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -17,8 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-__all__ = ["COLUMN_WIDTH", "PAGE_WIDTH", "PAPER_LINE", "SERIES", "Drawing", "Series", "image_grid",
-           "look", "new_figure", "panel_title"]
+__all__ = ["COLUMN_WIDTH", "PAGE_WIDTH", "PAPER_LINE", "SERIES", "Drawing", "Places", "Series",
+           "image_grid", "look", "new_figure", "panel_title"]
 
 COLUMN_WIDTH = 3.25
 PAGE_WIDTH = 6.75
@@ -70,6 +71,16 @@ class Drawing:
     numbers: dict[str, pd.DataFrame] = field(default_factory=dict)
     """By suffix of the CSV's name: ``""`` for the main one."""
     left_out: list[str] = field(default_factory=list)
+    source: dict[str, object] = field(default_factory=dict)
+    """What the pictures were drawn from: the run, its model's fingerprint, the settings."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a figure may look: the data sets, and an earlier drawing's files (``out/NAME...``)."""
+
+    data: str = "data"
+    out: Path | None = None
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from bihm_repro.report import paper
-from bihm_repro.report.figures.style import PAPER_LINE, Drawing, new_figure, panel_title
+from bihm_repro.report.figures.style import PAPER_LINE, Drawing, Places, new_figure, panel_title
 from bihm_repro.report.marks import comparable, marks_of
 from bihm_repro.report.runs import Run
 from bihm_repro.report.uci_tables import uci_run
@@ -44,7 +44,7 @@ def uci_numbers(runs: Sequence[Run]) -> tuple[pd.DataFrame, list[str]]:
     return pd.DataFrame(rows), left_out
 
 
-def draw_uci(runs: Sequence[Run], data: str = "data") -> Drawing:
+def draw_uci(runs: Sequence[Run], places: Places | None = None) -> Drawing:
     """A -log p as a difference to the paper's BiHM, B -2 log Z, C effective sample size."""
     numbers, left_out = uci_numbers(runs)
     if numbers.empty:
