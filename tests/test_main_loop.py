@@ -86,10 +86,10 @@ def make_recipe(*epochs):
         for index, count in enumerate(epochs)]})
 
 
-def make_loop(recorder, *epochs, log=None):
+def make_loop(recorder, *epochs):
     model = FakeModel()
     return MainLoop(model, make_recipe(*epochs), lambda phase, draw: FakeUpdate(model, draw),
-                    lambda phase: FakeStream(), [EpochLimit(), recorder], log)
+                    lambda phase: FakeStream(), [EpochLimit(), recorder])
 
 
 def test_the_order_of_events():
@@ -155,9 +155,9 @@ def test_left_and_entered_again_at_any_update_it_ends_the_same(moment):
     assert log.pause == "test" and log.status.updates == moment
     arrays, record = pack(first)
     restored, parameters, rule, best = unpack(arrays, record)
-    second = make_loop(Recorder(best_at=range(9)), 2, 2, log=restored)
+    second = make_loop(Recorder(best_at=range(9)), 2, 2)
     second.model.set_values(parameters)
-    second.resume(rule, best)
+    second.resume(restored, rule, best)
     second_log = second.run()
     np.testing.assert_array_equal(second.model.value, whole.model.value)
     assert second_log.status.draw == whole_log.status.draw == 36

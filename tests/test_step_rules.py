@@ -129,7 +129,8 @@ def test_penalties_are_added_to_the_gradients_of_weights_only():
 @pytest.mark.parametrize(("limit", "wanted"), [(10.0, [[3.0], [4.0]]), (2.5, [[1.5], [2.0]])])
 def test_clipping_scales_all_gradients_by_their_joint_norm(limit, wanted):
     gradients = [T.constant(np.array([3.0], np.float32)), T.constant(np.array([4.0], np.float32))]
-    np.testing.assert_allclose(function([], step_rules.clipped(gradients, limit), mode=PLAIN)(), wanted)
+    take = function([], step_rules.clipped(gradients, limit), mode=PLAIN)
+    np.testing.assert_allclose(take(), wanted)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -28,23 +28,22 @@ class Batches(Protocol):
 
 
 class MainLoop:
-    """Runs the phases of ``recipe`` on ``model``; ``log`` says where to begin."""
+    """Runs the phases of ``recipe`` on ``model``; the log says how far it has come."""
 
     def __init__(self, model: Any, recipe: Recipe, compile_phase: Callable[[Phase, int], Any],
-                 open_stream: Callable[[Phase], Batches], extensions: Sequence[Extension],
-                 log: TrainingLog | None = None) -> None:
+                 open_stream: Callable[[Phase], Batches],
+                 extensions: Sequence[Extension]) -> None:
         """Prepare; ``compile_phase(phase, draw)`` gives the update, ``open_stream`` the data."""
         self.model = model
         self.recipe = recipe
         self.extensions = list(extensions)
-        self.log = log or TrainingLog()
+        self.log = TrainingLog()
         self.update: Any = None
         self.best: dict[str, np.ndarray] | None = None
         self._compile_phase = compile_phase
         self._open_stream = open_stream
         self._rule_state: Mapping[str, np.ndarray] | None = None
         self._started = time.monotonic()
-        self._seconds_before = self.log.status.seconds
 
     @property
     def phase(self) -> Phase:
@@ -54,12 +53,13 @@ class MainLoop:
     @property
     def seconds(self) -> float:
         """Seconds of training so far, those before a resumption among them."""
-        return self._seconds_before + time.monotonic() - self._started
+        return time.monotonic() - self._started
 
-    def resume(self, rule_state: Mapping[str, np.ndarray],
+    def resume(self, log: TrainingLog, rule_state: Mapping[str, np.ndarray],
                best: dict[str, np.ndarray] | None) -> None:
-        """Go on with the step rule's state and the best parameters of a checkpoint."""
-        self._rule_state, self.best = rule_state, best
+        """Go on from a checkpoint's log, state of the step rule and best parameters."""
+        self.log, self._rule_state, self.best = log, rule_state, best
+        self._started = time.monotonic() - log.status.seconds
 
     def run(self) -> TrainingLog:
         """Train until the last phase is over or the log asks for a pause; returns the log."""

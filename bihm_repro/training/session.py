@@ -20,7 +20,7 @@ from bihm_repro.recipe import Phase, Recipe
 from bihm_repro.run_directory import RunDirectory, log_columns
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.display import Lines, ProgressBar, TensorBoard
-from bihm_repro.training.extensions.monitoring import BestSoFar, TestFigures, Validation
+from bihm_repro.training.extensions.monitoring import BestSoFar, FiguresOnTest, Validation
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog, unpack
 from bihm_repro.training.extensions.stopping import (
     EpochLimit,
@@ -35,7 +35,7 @@ from bihm_repro.training.log import TrainingLog
 from bihm_repro.training.main_loop import MainLoop
 from bihm_repro.training.update import Update, compile_update
 
-__all__ = ["TrainingData", "Options", "train"]
+__all__ = ["TrainingData", "Options", "assemble", "restore", "train"]
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,30 @@ def train(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | No
     The model ends with the parameters that were best on validation when all phases are over, and
     with the latest ones when training was paused.
     """
-    options = options or Options()
-    log, rule_state, best = _restore(model, data, run)
-    loop = MainLoop(model, recipe, _compiler(model, recipe), _streams(recipe, data),
-                    _extensions(model, recipe, data, run, options), log)
-    loop.resume(rule_state, best)
+    loop = assemble(model, recipe, data, run, options or Options())
+    if run is not None:
+        restore(loop, run, data.fingerprint)
     return loop.run()
 
 
-def _restore(model: Any, data: TrainingData, run: RunDirectory | None) -> tuple:
-    checkpoint = run.read_state() if run is not None else None
+def assemble(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None,
+             options: Options) -> MainLoop:
+    """Put a main loop and its extensions together, to start from nothing."""
+    return MainLoop(model, recipe, _compiler(model, recipe), _streams(recipe, data),
+                    _extensions(model, recipe, data, run, options))
+
+
+def restore(loop: MainLoop, run: RunDirectory, data_fingerprint: str) -> None:
+    """Bring ``loop`` to where the last checkpoint of ``run`` stands, if there is one."""
+    checkpoint = run.read_state()
     if checkpoint is None:
-        return TrainingLog(), {}, None
-    if checkpoint.record["data_fingerprint"] != data.fingerprint:
+        return
+    if checkpoint.record["data_fingerprint"] != data_fingerprint:
         raise InputError(f"{run.path}: its training began on other data than those given now; "
                          "bring those data back, or start anew with --fresh")
     log, parameters, rule_state, best = unpack(checkpoint.arrays, checkpoint.record)
-    model.set_values(parameters)
-    return log, rule_state, best
+    loop.model.set_values(parameters)
+    loop.resume(log, rule_state, best)
 
 
 def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:
@@ -126,7 +132,7 @@ def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirector
                                    Validation(validate, monitor.every), BestSoFar()]
     if data.test is not None and monitor.test_every:
         measure_test = compile_test_figures(model, data.test, recipe)
-        extensions.append(TestFigures(measure_test, monitor.test_every))
+        extensions.append(FiguresOnTest(measure_test, monitor.test_every))
     extensions.append(Patience())
     if options.budget is not None:
         extensions.append(TimeBudget(options.budget))

@@ -12,7 +12,7 @@ from bihm_repro.training.extensions.stopping import non_finite
 if TYPE_CHECKING:
     from bihm_repro.training.main_loop import MainLoop
 
-__all__ = ["Validation", "BestSoFar", "TestFigures"]
+__all__ = ["Validation", "BestSoFar", "FiguresOnTest"]
 
 Measure = Callable[[], dict[str, float]]
 
@@ -50,7 +50,7 @@ class BestSoFar(Extension):
             loop.best = loop.model.get_values()
 
 
-class TestFigures(Extension):
+class FiguresOnTest(Extension):
     """Writes the test figures of every ``every``-th epoch; they decide nothing."""
 
     def __init__(self, measure: Measure, every: int) -> None:

@@ -135,7 +135,7 @@ def non_finite(loop: MainLoop, what: str) -> InputError:
     """Return the error for a figure that is no number: where, what is kept, what to try."""
     status = loop.log.status
     phase = loop.phase
-    kept = f"the best model (epoch {status.best_epoch}) is kept" if loop.best else (
+    kept = f"the best model (epoch {status.best_epoch}) is kept" if loop.best is not None else (
         "no epoch was over yet")
     return InputError(
         f"{what} is not a finite number at update {status.updates} (phase {status.phase}, epoch "
