@@ -14,7 +14,7 @@ import warnings
 from bihm_repro.engine.compiler import cache_folder
 from bihm_repro.errors import SetupError
 
-__all__ = ["prepare", "mode", "describe"]
+__all__ = ["prepare", "mode", "register", "describe"]
 
 
 def prepare(device: str, threads: int) -> None:
@@ -50,14 +50,20 @@ def describe() -> str:
     return f"{device.platform}: {device.device_kind}"
 
 
+def register(op_class: type) -> type:
+    """Let JAX compile an Op, and all derived from it, by its method ``jax_form``."""
+    from pytensor.link.jax.dispatch import jax_funcify
+
+    jax_funcify.register(op_class)(lambda op, **context: op.jax_form)
+    return op_class
+
+
 @functools.lru_cache(maxsize=None)
 def mode():
     """The compilation mode: PyTensor's rewrites for JAX, and the linker below."""
     import jax
     from pytensor.compile.mode import JAX, Mode
     from pytensor.link.jax.linker import JAXLinker
-
-    import bihm_repro.ops.jax_forms  # noqa: F401 - registers the fused Ops' JAX forms
 
     # PyTensor turns 64-bit types off with floatX = float32; the draw counter and Adam's bias
     # correction are 64 bits wide, and all else has its type from the graph.

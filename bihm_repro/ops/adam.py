@@ -37,6 +37,13 @@ class AdamUpdate(FusedOp):
         for cell, value in zip(storage, (parameter, first, second)):
             cell[0] = value
 
+    def jax_form(self, *inputs) -> tuple:
+        """The same in JAX, in new arrays."""
+        from bihm_repro.ops import jax_forms
+
+        return jax_forms.adam_update(*inputs, decay1=self.decay1, decay2=self.decay2,
+                                     epsilon=self.epsilon)
+
     def infer_shape(self, *arguments) -> list[tuple]:
         """The shapes of what is overwritten."""
         return list(arguments[-1][:3])

@@ -109,6 +109,13 @@ class SampleLayer(_LayerOp):
         elif self.wants == "mean":
             storage[2][0] = logistic(logits).astype(logits.dtype)
 
+    def jax_form(self, *inputs) -> tuple:
+        """The same in JAX; ``repeats`` has to be known when the graph is compiled."""
+        from bihm_repro.ops import jax_forms
+
+        *arrays, repeats, seed, draw = inputs
+        return jax_forms.sample_layer(arrays, repeats, seed, draw, self.wants)
+
     def infer_shape(self, *arguments) -> list[tuple]:
         """Rows are inputs times repeats; units come from the weights."""
         node, shapes = arguments[-2:]
@@ -178,6 +185,12 @@ class ScoreLayer(_LayerOp):
         storage[0][0] = row_log_probability(repeated, logits)
         if self.wants_residual:
             storage[1][0] = (logistic(logits) - repeated).astype(logits.dtype)
+
+    def jax_form(self, values, *arrays):
+        """The same in JAX."""
+        from bihm_repro.ops import jax_forms
+
+        return jax_forms.score_layer(values, arrays, self.wants_residual)
 
     def infer_shape(self, *arguments) -> list[tuple]:
         """A row for each row of h."""

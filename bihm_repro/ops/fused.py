@@ -6,7 +6,8 @@ import sys
 import zlib
 from pathlib import Path
 
-from bihm_repro.engine.symbolic import COp, MethodNotDefined, blas
+from bihm_repro.engine.choice import JAX_DEVICES
+from bihm_repro.engine.symbolic import COp, MethodNotDefined, blas, device
 
 __all__ = ["FusedOp", "BLOCK_FLOATS", "GRADIENT_ROWS"]
 
@@ -40,7 +41,10 @@ static inline bool prepare(PyArrayObject** output, int dimensions, npy_intp rows
 
 
 class FusedOp(COp):
-    """Base of the fused Ops: float32 in C; other types run the numpy reference in ``perform``."""
+    """Base of the fused Ops: float32 in C; other types run the numpy reference in ``perform``.
+
+    ``jax_form(*inputs)`` gives the outputs on JAX arrays, where the device is one of JAX's.
+    """
 
     __props__: tuple = ()
 
@@ -82,3 +86,9 @@ class FusedOp(COp):
         if any(v.type.dtype.startswith("float") and v.type.dtype != "float32"
                for v in list(node.inputs) + list(node.outputs)) or blas is None:
             raise MethodNotDefined("c_code: only float32 is fused")
+
+
+if device in JAX_DEVICES:
+    from bihm_repro.engine import jax_device
+
+    jax_device.register(FusedOp)

@@ -30,6 +30,12 @@ class WeightedGradient(FusedOp):
         storage[0][0] = a.T @ scaled
         storage[1][0] = scaled.sum(axis=0)
 
+    def jax_form(self, a, r, weight) -> tuple:
+        """The same in JAX."""
+        from bihm_repro.ops import jax_forms
+
+        return jax_forms.weighted_gradient(a, r, weight)
+
     def infer_shape(self, *arguments) -> list[tuple]:
         """(inputs, units) and (units,)."""
         shapes = arguments[-1]
@@ -80,6 +86,12 @@ class SummedResidual(FusedOp):
         drawn = sample.reshape(n, -1, units)
         storage[0][0] = (weight.sum(axis=1)[:, None] * mean
                          - np.einsum("nk,nku->nu", weight, drawn)).astype(mean.dtype)
+
+    def jax_form(self, mean, sample, weight):
+        """The same in JAX."""
+        from bihm_repro.ops import jax_forms
+
+        return jax_forms.summed_residual(mean, sample, weight)
 
     def infer_shape(self, *arguments) -> list[tuple]:
         """The shape of the means."""

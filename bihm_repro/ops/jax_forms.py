@@ -1,0 +1,76 @@
+"""The fused Ops in JAX, as pure functions of arrays; XLA does the fusing.
+
+The same mathematics as each Op's ``perform``, from the same random numbers. Nothing is overwritten:
+where an Op works in place, its JAX form returns new arrays, and XLA reuses the donated memory.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from bihm_repro.ops.jax_random_numbers import uniform
+
+__all__ = ["sample_layer", "score_layer", "weighted_gradient", "summed_residual", "adam_update"]
+
+
+def _logits(arrays: tuple):
+    if len(arrays) == 1:
+        return arrays[0]
+    x, weights, bias = arrays
+    return x @ weights + bias
+
+
+def _repeated(rows, repeats: int):
+    """Each row ``repeats`` times, side by side."""
+    n, units = rows.shape
+    return jnp.broadcast_to(rows[:, None, :], (n, repeats, units)).reshape(n * repeats, units)
+
+
+def _row_log_probability(values, logits):
+    return (values * logits - jax.nn.softplus(logits)).sum(axis=1)
+
+
+def sample_layer(arrays: tuple, repeats, seed, draw, wants: str) -> tuple:
+    """``arrays`` is (x, W, b) or (logits,); see ``bernoulli.sample_layer``."""
+    logits = _logits(arrays)
+    rows = _repeated(logits, int(repeats))
+    mean = jax.nn.sigmoid(rows)
+    sample = (uniform(seed, draw, *rows.shape) < mean).astype(rows.dtype)
+    outputs = sample, _row_log_probability(sample, rows)
+    if wants == "residual":
+        return *outputs, mean - sample
+    if wants == "mean":
+        return *outputs, jax.nn.sigmoid(logits)
+    return outputs
+
+
+def score_layer(values, arrays: tuple, wants_residual: bool):
+    """``arrays`` is (h, W, b) or (logits,); see ``bernoulli.score_layer``."""
+    logits = _logits(arrays)
+    values = _repeated(values, logits.shape[0] // values.shape[0])
+    log_p = _row_log_probability(values, logits)
+    return (log_p, jax.nn.sigmoid(logits) - values) if wants_residual else log_p
+
+
+def weighted_gradient(a, r, weight) -> tuple:
+    """a^T diag(weight) r and weight^T r; see ``gradients.weighted_gradient``."""
+    scaled = r * weight[:, None]
+    return a.T @ scaled, scaled.sum(axis=0)
+
+
+def summed_residual(mean, sample, weight):
+    """sum_k weight_ik (mean_i - sample_ik); see ``gradients.summed_residual``."""
+    n, units = mean.shape
+    drawn = sample.reshape(n, -1, units)
+    weight = weight.reshape(n, -1, 1)
+    return (weight * (mean[:, None, :] - drawn)).sum(axis=1)
+
+
+def adam_update(parameter, first, second, gradient, rate, l1, l2, *, decay1: float,
+                decay2: float, epsilon: float) -> tuple:
+    """New parameter, first and second moment; see ``adam.adam_update``."""
+    g = gradient + l1 * jnp.sign(parameter) + l2 * parameter
+    first = decay1 * first + (1 - decay1) * g
+    second = decay2 * second + (1 - decay2) * g * g
+    return parameter - rate * first / (jnp.sqrt(second) + epsilon), first, second
