@@ -20,7 +20,7 @@ from bihm_repro.report import mnist_tables, run_tables, uci_tables
 from bihm_repro.report.figures.catalogue import FIGURES, TITLES
 from bihm_repro.report.figures.curves import draw_run, measured_counts
 from bihm_repro.report.figures.style import look
-from bihm_repro.report.html import details, embedded, page, preformatted, table_html
+from bihm_repro.report.html import MEDIA, details, embedded, page, preformatted, table_html
 from bihm_repro.report.marks import marks_of
 from bihm_repro.report.runs import Run
 
@@ -81,18 +81,24 @@ def _figures(folder: Path) -> str:
 
 def _pictures(results: Path) -> str:
     """Pictures and animations left below the results by ``bihm sample`` and ``bihm inpaint``."""
-    parts = []
     folders = [results / "figures", results / "gallery"]
-    paths = [path for suffix in ("gif", "png") for path in sorted(results.rglob(f"*.{suffix}"))
-             if not any(folder in path.parents for folder in folders)
-             and not any(part.startswith(".") for part in path.relative_to(results).parts)]
+    groups: dict[str, list[Path]] = {}
+    for path in sorted(results.rglob("*"), key=lambda path: (path.suffix != ".gif", path)):
+        inside = path.relative_to(results).parts
+        if (path.suffix in MEDIA and not any(folder in path.parents for folder in folders)
+                and not any(part.startswith(".") for part in inside)):
+            groups.setdefault("/".join(inside[:-1]), []).append(path)
+    return "\n".join(_picture_group(name, paths) for name, paths in sorted(groups.items()))
+
+
+def _picture_group(name: str, paths: Sequence[Path]) -> str:
+    parts = []
     for path in paths:
-        name = path.relative_to(results).as_posix()
         if path.stat().st_size > PICTURE_LIMIT:
-            parts.append(f"<p>{escape(name)} is too large to be shown here.</p>")
+            parts.append(f"<p>{escape(path.name)} is too large to be shown here.</p>")
         else:
-            parts.append(embedded(path, name, escape(name), css="pixels"))
-    return f'<div class="two">{"".join(parts)}</div>' if parts else ""
+            parts.append(embedded(path, f"{name}/{path.name}", escape(path.name), css="pixels"))
+    return f'<h3>{escape(name)}</h3><div class="two">{"".join(parts)}</div>'
 
 
 def _runs(runs: Sequence[Run], complaints: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bihm_repro.report.formats import Cell, Column, Table
 
-__all__ = ["details", "embedded", "page", "preformatted", "table_html"]
+__all__ = ["MEDIA", "details", "embedded", "page", "preformatted", "table_html"]
 
 CSS = """
 :root { --ink: #1c2430; --soft: #5b6675; --line: #d9dfe7; --wash: #f5f7fa; --accent: #0b3c6f; }
@@ -54,6 +54,7 @@ footer { color: var(--soft); font-size: 13px; padding-top: 32px; padding-bottom:
 """
 
 MEDIA = {".png": "image/png", ".gif": "image/gif"}
+"""The pictures that can be embedded, by suffix."""
 
 
 def embedded(picture: bytes | Path, alt: str, caption: str = "", css: str = "") -> str:

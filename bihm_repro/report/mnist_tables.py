@@ -76,8 +76,8 @@ def _mnist_notes(present: Sequence[Run | None]) -> list[str]:
     counts = sorted({run.sample_counts[-1] for run in present if run is not None})
     largest = ", ".join(f"{count:,}" for count in counts)
     notes = ["bound: K = 1" + (f"; estimate: K = {largest}." if largest else "; estimate: the "
-             "largest K evaluated.") + " ± is one standard error; difference is ours minus the "
-             "paper's: negative is better.",
+             "largest K evaluated.") + " ± is one standard error of the mean over the test rows; "
+             "diff. is ours minus the paper's: negative is better.",
              "updates: gradient steps behind our number; the paper speaks of 1,000,000.",
              *notes_for(present)]
     return [*notes, "—: no evaluated run, or no number in the paper."]

@@ -18,8 +18,8 @@ NLL_P = Column("nll_p", "-log p", r"$-\log p(x)$", estimates=True)
 NLL_P_STAR = Column("nll_p_star", "-log p*", r"$-\log p^*(x)$", estimates=True)
 MINUS_LOG_Z2 = Column("minus_log_z2", "-2 log Z", r"$-2\log Z$", estimates=True)
 SET = Column("set", "set", left=True)
-DIFFERENCE_NOTE = ("± is one standard error; difference is ours minus the paper's: negative is "
-                   "better.")
+DIFFERENCE_NOTE = ("± is one standard error of the mean over the test rows; diff. is ours minus "
+                   "the paper's: negative is better.")
 MISSING_NOTE = "—: no evaluated run."
 
 
@@ -72,7 +72,11 @@ def _uci_row(entry: UciSet, run: Run | None) -> list[Cell]:
             _ours(run, nll_p_star), Cell(entry.nll_p_star),
             _compared(run, nll_p_star, entry.nll_p_star),
             _ours(run, log_z2), Cell(entry.minus_log_z2),
-            _ours(run, ess, 1), Cell(entry.ess, decimals=1)]
+            _ours(run, ess, _ess_decimals(ess)), Cell(entry.ess, decimals=1)]
+
+
+def _ess_decimals(ess: Estimate | None) -> int:
+    return 1 if ess is None or ess.standard_error is None or ess.standard_error >= 0.05 else 2
 
 
 def summary_line(runs: Sequence[Run]) -> str:

@@ -24,12 +24,14 @@ QUOTED_RWS = {"color": "0.45", "marker": "^", "markersize": 4.5, "linestyle": "n
 
 def uci_numbers(runs: Sequence[Run]) -> tuple[pd.DataFrame, list[str]]:
     """Our and the paper's figures of each set that has an evaluated, comparable run."""
-    rows, left_out = [], []
+    rows, missing, left_out = [], [], []
     for entry in paper.UCI:
         run, rws = uci_run(runs, entry), uci_run(runs, entry, "rws")
-        if run is None or not comparable(run):
-            left_out.append(f"{entry.name}: no evaluated run" if run is None else
-                            f"{entry.name}: {run.dataset} is not comparable with the paper's set")
+        if run is None:
+            missing.append(entry.name)
+            continue
+        if not comparable(run):
+            left_out.append(f"{entry.name}: {run.dataset} is not comparable with the paper's set")
             continue
         log_p, ess = run.estimate("log_p"), run.ess("p_star")
         ours_rws = None if rws is None or not comparable(rws) else -rws.estimate("log_p").value
@@ -41,6 +43,8 @@ def uci_numbers(runs: Sequence[Run]) -> tuple[pd.DataFrame, list[str]]:
             "paper_minus_log_z2": entry.minus_log_z2,
             "ess": None if ess is None else ess.value, "paper_ess": entry.ess,
             "marks": marks_of(run)})
+    if missing:
+        left_out.append(f"no evaluated run on {', '.join(missing)}")
     return pd.DataFrame(rows), left_out
 
 
