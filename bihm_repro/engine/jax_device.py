@@ -68,6 +68,7 @@ def mode():
     # PyTensor turns 64-bit types off with floatX = float32; the draw counter and Adam's bias
     # correction are 64 bits wide, and all else has its type from the graph.
     jax.config.update("jax_enable_x64", True)
+    _keep_types_of_sums()
 
     class DeviceLinker(JAXLinker):
         """JAX's linker, with the updated shared variables donated to the call."""
@@ -77,6 +78,20 @@ def mode():
             return _donating(jax.jit(fn, donate_argnums=tuple(updated)), jax)
 
     return Mode(DeviceLinker(), JAX.provided_optimizer)
+
+
+def _keep_types_of_sums() -> None:
+    """Sums add up in float64, as in C, and have to give back the type that the graph says."""
+    from pytensor.link.jax.dispatch import jax_funcify
+    from pytensor.tensor.elemwise import CAReduce
+
+    given = jax_funcify.dispatch(CAReduce)
+
+    def typed(op, node, **context):
+        reduce, kind = given(op, node=node, **context), node.outputs[0].dtype
+        return lambda x: reduce(x).astype(kind)
+
+    jax_funcify.register(CAReduce)(typed)
 
 
 def _donating(compiled, jax):
