@@ -180,6 +180,15 @@ def test_without_runs_nothing_is_drawn_and_everything_is_said(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_runs_curve_keeps_validation_in_view(tmp_path):
+    folder = write_run(tmp_path, "nips", "nips", epochs=4)
+    rows = "".join(f"{epoch},{epoch},{train},{valid}\n" for epoch, train, valid in
+                   [(1, -500, -400), (2, -290, -300), (3, -250, -280), (4, -200, -290)])
+    (folder / "log.csv").write_text("updates,seconds,train_log_p,valid_log_p\n" + rows)
+    lower, upper = curves.draw_run(runs_of(tmp_path)[0]).figure.axes[0].get_ylim()
+    assert lower < -300 and -280 < upper < -180
+
+
 def test_a_run_without_a_log_has_no_curve(tmp_path):
     write_run(tmp_path, "dna", "dna")
     assert curves.draw_run(runs_of(tmp_path)[0]).figure is None

@@ -205,6 +205,16 @@ def draw_learning_curves(runs: Sequence[Run], places: Places | None = None) -> D
 # -- one run -------------------------------------------------------------------------------------
 
 
+def _view_of_run(log: pd.DataFrame, columns: Sequence[str]) -> tuple[float, float]:
+    """Limits that show how validation nears its best, whatever the first epochs and overfitting."""
+    values = log[columns[-1]].dropna()
+    best = values.max()
+    lower = min(values.quantile(0.1), best - 1)
+    upper = min(log[list(columns)].max().max(), best + (best - lower))
+    margin = 0.05 * (upper - lower)
+    return lower - margin, upper + margin
+
+
 def draw_run(run: Run) -> Drawing:
     """A run's own course: train and validation log p over updates, test where measured."""
     log = run.log
@@ -223,9 +233,9 @@ def draw_run(run: Run) -> Drawing:
         axes.plot(curve["updates"], curve["log_p"], color="#d1660a", linestyle="none", marker="s",
                   markersize=2.5, label=f"test, $K$ = {counts[-1]:,}",
                   markevery=max(1, len(curve) // 20))
-    axes.set_ylim(*_view_of(log[columns].to_numpy().ravel()))
+    axes.set_ylim(*_view_of_run(log, columns))
     axes.set_xlabel("updates")
     axes.set_ylabel("$\\log\\,p(x)$ (nats)")
     _thousands(axes)
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside upper center", ncols=3, handlelength=1.8, columnspacing=1.2)
     return Drawing(figure, {"": log[["updates", "seconds", *columns]]})
