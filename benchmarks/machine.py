@@ -44,7 +44,7 @@ def _versions() -> dict:
 
 def _peer_versions(peer) -> dict:
     """Versions in the peers' own environment; empty where there is none."""
-    code = "from importlib.metadata import version as v; print(*map(v, %r))" % (PEER_PACKAGES,)
+    code = f"from importlib.metadata import version as v; print(*map(v, {PEER_PACKAGES!r}))"
     try:
         done = subprocess.run([find_python(peer), "-c", code], capture_output=True, text=True)
     except WorkerError:

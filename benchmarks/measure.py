@@ -65,7 +65,7 @@ def interleaved(
         times: dict = {key: [] for key in workers}
         order = list(workers)
         for number in range(rounds):
-            shift = number % len(order)
+            shift = number % max(1, len(order))
             for key in order[shift:] + order[:shift]:
                 worker, count = workers[key]
                 time.sleep(SETTLE_SECONDS)

@@ -7,12 +7,7 @@ import sys
 import numpy as np
 
 from benchmarks.architectures import TINY, Case
-from benchmarks.problem import (
-    batches,
-    gradient_reference,
-    initial_parameters,
-    relative_error,
-)
+from benchmarks.problem import batches, gradient_reference, initial_parameters, relative_error
 from benchmarks.worker import main
 from bihm_repro.engine.symbolic import T, function
 from bihm_repro.estimators.log_likelihood import estimate_log_likelihood
