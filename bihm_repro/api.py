@@ -1,0 +1,198 @@
+"""The Python face: numpy in, numpy out.
+
+>>> from bihm_repro import BiHM, load_model                      # doctest: +SKIP
+>>> model = load_model("results/mnist")                          # doctest: +SKIP
+>>> model.log_likelihood(x, samples=1000).log_p                  # doctest: +SKIP
+>>> mine = BiHM(layers=[200, 100, 50]).fit(train, valid)         # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bihm_repro.errors import InputError
+from bihm_repro.estimators.effective_sample_size import (
+    EffectiveSampleSize, estimate_effective_sample_size,
+)
+from bihm_repro.estimators.evaluate import stored_model
+from bihm_repro.estimators.log_likelihood import LogLikelihood, estimate_log_likelihood
+from bihm_repro.estimators.partition_function import LogZ2, estimate_log_z2
+from bihm_repro.estimators.streaming import check_count, check_data
+from bihm_repro.models.build import build_model
+from bihm_repro.models.helmholtz import check_sizes
+from bihm_repro.recipe import ModelRecipe, Phase, Recipe, TrainingRecipe
+from bihm_repro.run_directory import RunDirectory
+from bihm_repro.samplers.directed import DirectedPair
+from bihm_repro.samplers.gibbs import GibbsSettings, gibbs_chain, start_chain
+from bihm_repro.samplers.inpainting import inpainting_chain
+
+__all__ = ["BiHM", "IWAE", "Model", "RWS", "VAE", "load_model"]
+
+# A schedule that suits small data: a high rate first, then lower, each until validation stops
+# improving.
+_PHASES = (Phase(samples=10, learning_rate=1e-2, patience=20),
+           Phase(samples=10, learning_rate=1e-3, patience=20))
+
+
+class Model:
+    """A trained, or yet to be trained, model of binary data.
+
+    Parameters
+    ----------
+    layers : latent layer sizes, from the data up
+    settings : further fields of a recipe's ``[model]`` section, such as ``weights="glorot"``
+    """
+
+    kind = ""
+
+    def __init__(self, layers: Sequence[int], **settings: Any) -> None:
+        check_sizes(1, layers)
+        self.settings = ModelRecipe(kind=self.kind, layers=tuple(int(n) for n in layers),
+                                    **settings)
+        self._symbolic: Any = None
+
+    # -- training
+
+    def fit(self, train: np.ndarray, valid: np.ndarray, *, phases: Sequence[Phase] = _PHASES,
+            seed: int = 0, out: str | os.PathLike[str] | None = None, quiet: bool = True,
+            **training: Any) -> Model:
+        """Train on ``train`` (examples, dim), keeping what is best on ``valid``.
+
+        ``training`` has fields of a recipe's ``[training]`` section (``l1``, ``batch_size``, ...);
+        ``out`` makes it a run folder that can be paused, resumed and loaded.
+        """
+        from bihm_repro.datasets.fingerprints import fingerprint_of_splits
+        from bihm_repro.training.session import Options, TrainingData
+        from bihm_repro.training.session import train as run_training
+
+        train = check_data(train, np.shape(train)[-1] if np.ndim(train) else 0, "train")
+        valid = check_data(valid, train.shape[1], "valid")
+        recipe = Recipe(dataset="own", seed=seed, model=self.settings,
+                        training=TrainingRecipe(**training), phases=tuple(phases))
+        recipe = replace(recipe, monitor=replace(recipe.monitor, test_every=0))
+        run = None
+        if out is not None:
+            run = RunDirectory(out)
+            run.claim(recipe)
+        self._symbolic = build_model(self.settings, train.shape[1], seed)
+        data = TrainingData(train, valid, None, fingerprint_of_splits(
+            {"train": train, "valid": valid}, binary=False), False)
+        run_training(self._symbolic, recipe, data, run, Options(quiet=quiet))
+        return self
+
+    # -- what every model offers
+
+    @property
+    def symbolic(self) -> Any:
+        """The symbolic model behind this one, with its parameters."""
+        if self._symbolic is None:
+            raise InputError(f"this {type(self).__name__} is not trained: call fit(train, valid), "
+                             "or load one with load_model(run_folder)")
+        return self._symbolic
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """A copy of the parameters, by the names that ``model.npz`` has."""
+        return self.symbolic.get_values()
+
+    def log_likelihood(self, x: np.ndarray, samples: int = 1000, *, log_z2: float | None = None,
+                       seed: int = 0) -> LogLikelihood:
+        """Per-example log p, log p~* and, given 2 log Z, log p* of ``x`` (examples, dim)."""
+        found = estimate_log_likelihood(self.symbolic, x, (samples,), log_z2=log_z2, seed=seed)
+        return found[samples]
+
+    def effective_sample_size(self, x: np.ndarray, samples: int = 1000, *,
+                              seed: int = 0) -> EffectiveSampleSize:
+        """Per-example effective sample size of q(h|x), in percent of ``samples``."""
+        return estimate_effective_sample_size(self.symbolic, x, samples, seed=seed)
+
+
+class _Layered(Model):
+    """Models of binary layers, which can be sampled in numpy."""
+
+    def _pair(self) -> DirectedPair:
+        return DirectedPair(self.parameters)
+
+    def sample(self, n: int, gibbs_steps: int = 0, *, seed: int = 0, proposals: int = 10,
+               expected: bool = False) -> np.ndarray:
+        """``n`` samples (n, dim) of p, or of p* after ``gibbs_steps`` steps of Gibbs sampling.
+
+        ``expected`` gives the units' probabilities, as the paper's pictures do.
+        """
+        n = check_count(n, "n")
+        generator = np.random.default_rng(seed)
+        pair = self._pair()
+        chain = start_chain(pair, pair.sample_p(n, generator), generator)
+        settings = GibbsSettings(proposals=check_count(proposals, "proposals"))
+        for chain in gibbs_chain(pair, chain, gibbs_steps, generator, settings):  # noqa: B007
+            pass
+        return pair.expected_x(chain.h1) if expected else chain.x
+
+
+class BiHM(_Layered):
+    """The bidirectional Helmholtz machine."""
+
+    kind = "bihm"
+
+    def estimate_log_z2(self, samples: int = 100_000, *, inner: int = 1, seed: int = 0) -> LogZ2:
+        """2 log Z with its standard error."""
+        return estimate_log_z2(self.symbolic, samples, inner=inner, seed=seed)
+
+    def sample(self, n: int, gibbs_steps: int = 10, *, seed: int = 0, proposals: int = 10,
+               expected: bool = False) -> np.ndarray:
+        """``n`` samples (n, dim) of p*: start at p, then ``gibbs_steps`` steps of Gibbs."""
+        return super().sample(n, gibbs_steps, seed=seed, proposals=proposals, expected=expected)
+
+    def inpaint(self, x: np.ndarray, mask: np.ndarray, gibbs_steps: int = 100, *, seed: int = 0,
+                proposals: int = 10) -> np.ndarray:
+        """Fill in ``x`` (examples, dim) where ``mask`` is True, by Gibbs sampling of p*.
+
+        ``mask`` is (dim,) or (examples, dim): True where a value is unknown.
+        """
+        x = check_data(x, self.symbolic.data_dim)
+        mask = np.asarray(mask, dtype=bool)
+        if mask.shape not in ((x.shape[1],), x.shape):
+            raise InputError(f"mask has shape {mask.shape}: expected {x.shape} or {x.shape[1:]}")
+        known = np.broadcast_to(~mask, x.shape)
+        settings = GibbsSettings(proposals=check_count(proposals, "proposals"))
+        generator = np.random.default_rng(seed)
+        for chain in inpainting_chain(self._pair(), x, known,  # noqa: B007
+                                      check_count(gibbs_steps, "gibbs_steps"), generator, settings):
+            pass
+        return np.where(known, x, chain.x)
+
+
+class RWS(_Layered):
+    """Reweighted wake-sleep."""
+
+    kind = "rws"
+
+
+class VAE(Model):
+    """The variational autoencoder with Gaussian latents."""
+
+    kind = "vae"
+
+
+class IWAE(Model):
+    """The importance-weighted autoencoder."""
+
+    kind = "iwae"
+
+
+_CLASSES = {cls.kind: cls for cls in (BiHM, RWS, VAE, IWAE)}
+
+
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """The best model of a run folder such as ``results/mnist``."""
+    run = RunDirectory(path)
+    settings = run.recipe.model
+    model = object.__new__(_CLASSES[settings.kind])
+    model.settings = settings
+    model._symbolic = stored_model(run)
+    return model

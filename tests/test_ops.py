@@ -1,0 +1,216 @@
+"""Fused Ops: C against the numpy reference, the reference against a graph of plain expressions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bihm_repro.engine.symbolic import T, function, shared
+from bihm_repro.ops.adam import AdamUpdate, adam_update
+from bihm_repro.ops.bernoulli import SampleLayer, ScoreLayer, sample_layer, score_layer
+from bihm_repro.ops.gradients import (
+    SummedResidual, WeightedGradient, summed_residual, weighted_gradient,
+)
+from bihm_repro.ops.random_numbers import uniform
+
+SHAPES = [(1, 1, 1), (7, 5, 3), (16, 8, 8), (33, 20, 37), (64, 130, 301)]
+RNG = np.random.default_rng(0)
+
+
+def reference(op, *inputs):
+    """What ``perform`` computes, for inputs of the Op's own types."""
+    symbolic = [T.as_tensor_variable(np.asarray(i)) for i in inputs]
+    node = op.make_node(*symbolic)
+    storage = [[None] for _ in node.outputs]
+    op.perform(node, [np.array(i) for i in inputs], storage)
+    return [cell[0] for cell in storage]
+
+
+def normal(*shape, scale=1.0):
+    return (RNG.normal(size=shape) * scale).astype(np.float32)
+
+
+def binary(*shape):
+    return (RNG.random(shape) < 0.4).astype(np.float32)
+
+
+@pytest.fixture(scope="module", params=["nothing", "residual", "mean"])
+def compiled_sample(request):
+    x, w, b = T.matrix(), T.matrix(), T.vector()
+    repeats, draw = T.lscalar(), T.lscalar()
+    drawn = sample_layer(x, w, b, repeats=repeats, seed=77, draw=draw, wants=request.param)
+    outputs = [v for v in drawn if v is not None]
+    return request.param, function([x, w, b, repeats, draw], outputs)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("repeats", [1, 5])
+def test_sample_layer_equals_reference(compiled_sample, shape, repeats):
+    wants, run = compiled_sample
+    n, inputs, units = shape
+    x, w, b = normal(n, inputs), normal(inputs, units, scale=0.3), normal(units)
+    found = run(x, w, b, repeats, 9)
+    expected = reference(SampleLayer(True, wants), x, w, b, repeats, 77, 9)
+    assert len(found) == len(expected)
+    assert np.mean(found[0] != expected[0]) < 1e-4      # a draw may meet a rounded probability
+    same = (found[0] == expected[0]).all(axis=1)
+    assert found[1][same] == pytest.approx(expected[1][same], rel=1e-5, abs=1e-5)
+    if wants == "residual":
+        assert found[2][same] == pytest.approx(expected[2][same], abs=2e-6)
+    if wants == "mean":
+        assert found[2] == pytest.approx(expected[2], abs=2e-6)
+
+
+def test_sample_layer_equals_its_definition():
+    """h = [u < s(l)], log q = sum h l - softplus(l), residual s(l) - h, written out in float64."""
+    logits = normal(40, 19, scale=3)
+    l, draw = T.matrix(), T.lscalar()
+    drawn = sample_layer(l, repeats=1, seed=5, draw=draw, wants="residual")
+    sample, log_q, residual = function([l, draw], list(drawn))(logits, 2)
+    wide = logits.astype(np.float64)
+    probability = 1 / (1 + np.exp(-wide))
+    h = (uniform(5, 2, 40, 19) < probability).astype(float)
+    assert np.array_equal(sample, h)
+    assert log_q == pytest.approx((h * wide - np.logaddexp(0, wide)).sum(axis=1), rel=1e-5)
+    assert residual == pytest.approx(probability - h, abs=1e-6)
+
+
+def test_samples_have_the_right_frequencies():
+    probability = np.array([0.001, 0.1, 0.5, 0.9, 0.999])
+    logits = np.log(probability / (1 - probability)).astype(np.float32)[None]
+    l, count = T.matrix(), T.lscalar()
+    n = 200_000
+    drawn = function([l, count], sample_layer(l, repeats=count, seed=1, draw=0).sample)(logits, n)
+    error = np.sqrt(probability * (1 - probability) / n)
+    assert np.all(np.abs(drawn.mean(axis=0) - probability) < 4 * error)
+
+
+@pytest.fixture(scope="module", params=[True, False])
+def compiled_score(request):
+    values, h, w, b = T.matrix(), T.matrix(), T.matrix(), T.vector()
+    scored = score_layer(values, h, w, b, wants_residual=request.param)
+    outputs = [v for v in scored if v is not None]
+    return request.param, function([values, h, w, b], outputs)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_score_layer_equals_reference(compiled_score, shape, repeats):
+    wants, run = compiled_score
+    n, inputs, units = shape
+    values, h = binary(n, units), binary(n * repeats, inputs)
+    w, b = normal(inputs, units, scale=2), normal(units)
+    found = run(values, h, w, b)
+    expected = reference(ScoreLayer(True, wants), values, h, w, b)
+    assert found[0] == pytest.approx(expected[0], rel=2e-6, abs=1e-5)
+    if wants:
+        assert found[1] == pytest.approx(expected[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("logit", [-1e4, -88.0, -50.0, -1e-6, 0.0, 1e-6, 50.0, 88.0, 1e4])
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_extreme_logits_are_exact(logit, value):
+    l, v = T.matrix(), T.matrix()
+    run = function([v, l], list(score_layer(v, l, wants_residual=True)))
+    log_p, residual = run(np.full((1, 3), value, np.float32), np.full((1, 3), logit, np.float32))
+    wide = float(np.float32(logit))
+    assert log_p[0] == pytest.approx(3 * (np.float32(value) * wide - np.logaddexp(0, wide)),
+                                     rel=1e-6, abs=1e-7)
+    exact = np.exp(-np.logaddexp(0, -wide)) - np.float32(value)
+    assert residual[0] == pytest.approx([exact] * 3, rel=1e-6, abs=1e-7)
+
+
+def test_long_rows_keep_their_precision():
+    """The product trick holds over thousands of units of any size."""
+    logits = normal(3, 5000, scale=0.01)
+    l, v = T.matrix(), T.matrix()
+    found = function([v, l], score_layer(v, l).log_p)(np.zeros_like(logits), logits)
+    assert found == pytest.approx(-np.logaddexp(0, logits.astype(float)).sum(axis=1), rel=1e-6)
+
+
+def test_rows_that_are_not_contiguous_are_read_rightly():
+    values, logits = binary(6, 4), normal(6, 4)
+    l, v = T.matrix(), T.matrix()
+    run = function([v, l], score_layer(v, l).log_p)
+    plain = run(values, logits)
+    strided = run(np.asfortranarray(values), np.repeat(logits, 2, axis=1)[:, ::2])
+    assert np.array_equal(plain, strided)
+
+
+@pytest.mark.parametrize(("rows", "inputs", "units"), [(1, 1, 1), (8, 5, 3), (1300, 20, 37),
+                                                       (600, 150, 90)])
+def test_weighted_gradient_equals_reference(rows, inputs, units):
+    a, r, w = T.matrix(), T.matrix(), T.vector()
+    run = function([a, r, w], list(weighted_gradient(a, r, w)))
+    arrays = normal(rows, inputs), normal(rows, units), normal(rows)
+    for found, wide in zip(run(*arrays), reference(WeightedGradient(),
+                                                   *(v.astype(np.float64) for v in arrays))):
+        assert found == pytest.approx(wide, rel=1e-4, abs=1e-3)
+
+
+@pytest.mark.parametrize(("n", "units", "repeats"), [(1, 1, 1), (9, 17, 4), (100, 40, 10)])
+def test_summed_residual_equals_reference(n, units, repeats):
+    m, s, w = T.matrix(), T.matrix(), T.vector()
+    run = function([m, s, w], summed_residual(m, s, w))
+    arrays = RNG.random((n, units)).astype(np.float32), binary(n * repeats, units), \
+        normal(n * repeats)
+    assert run(*arrays) == pytest.approx(reference(SummedResidual(), *arrays)[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(5,), (40, 33)])
+def test_adam_equals_reference_over_many_steps(shape):
+    start = normal(*shape)
+    p, m, v = (shared(a) for a in (start.copy(), np.zeros_like(start), np.zeros_like(start)))
+    g, rate = T.TensorType("float32", (False,) * len(shape))(), T.scalar()
+    updates = list(zip((p, m, v), adam_update(p, m, v, g, rate, l1=0.01, l2=0.02)))
+    step = function([g, rate], [], updates=updates)
+    expected = [start.astype(np.float64), np.zeros(shape), np.zeros(shape)]
+    for t in range(1, 30):
+        gradient = normal(*shape)
+        at = 0.01 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        step(gradient, np.float32(at))
+        expected = reference(AdamUpdate(0.9, 0.999, 1e-8), *expected,
+                             gradient.astype(np.float64), np.float64(at), 0.01, 0.02)
+    for found, wide in zip((p, m, v), expected):
+        assert found.get_value() == pytest.approx(wide, rel=1e-4, abs=1e-5)
+
+
+def test_shapes_are_inferred():
+    x, w, b = T.matrix(), T.matrix(), T.vector()
+    drawn = sample_layer(x, w, b, repeats=3, seed=0, draw=0, wants="mean")
+    scored = score_layer(x, drawn.sample, w.T, T.zeros_like(x[0]), wants_residual=True)
+    shapes = function([x, w, b], [v.shape for v in (*drawn, *scored)])
+    found = [tuple(s) for s in shapes(normal(4, 6), normal(6, 5), normal(5))]
+    assert found == [(12, 5), (12,), (4, 5), (12,), (12, 6)]
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    v, h, w, b = T.matrix(), T.matrix(), T.matrix(), T.vector()
+    run = function([v, h, w, b], score_layer(v, h, w, b).log_p)
+    with pytest.raises(ValueError, match="do not fit|mismatch|aligned|shapes"):
+        run(binary(2, 4), binary(2, 3), normal(5, 4), normal(4))
+
+
+THREADS = """
+import numpy as np, sys
+from bihm_repro.engine.symbolic import T, function
+from bihm_repro.ops.bernoulli import sample_layer
+l = T.matrix()
+run = function([l], sample_layer(l, repeats=4, seed=3, draw=8).sample)
+logits = np.linspace(-4, 4, 500 * 300, dtype=np.float32).reshape(500, 300)
+sys.stdout.buffer.write(np.packbits(run(logits).astype(bool)).tobytes())
+"""
+
+
+def test_the_number_of_threads_does_not_change_a_sample():
+    answers = []
+    for threads in ("1", "2", "3"):
+        environment = {**os.environ, "OMP_NUM_THREADS": threads}
+        answers.append(subprocess.run([sys.executable, "-c", THREADS], env=environment,
+                                      capture_output=True, check=True).stdout)
+    assert len(answers[0]) == 500 * 4 * 300 // 8
+    assert answers[0] == answers[1] == answers[2]
