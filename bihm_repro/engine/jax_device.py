@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 
 from bihm_repro.engine.compiler import cache_folder
 from bihm_repro.errors import SetupError
@@ -31,6 +30,9 @@ def prepare(device: str, threads: int) -> None:
     if device == "gpu" and not _has_gpu(jax):
         raise SetupError("device gpu: JAX finds no GPU here; install its CUDA build (pip install "
                          "'jax[cuda12]') on a machine with an NVIDIA driver, or use --device cpu")
+    # Whole float32 products, as on the CPU; a GPU would round weights to ten bits.
+    if not os.environ.get("JAX_DEFAULT_MATMUL_PRECISION"):
+        jax.config.update("jax_default_matmul_precision", "float32")
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         jax.config.update("jax_compilation_cache_dir", str(cache_folder("jax")))
 
@@ -69,19 +71,81 @@ def mode():
     # correction are 64 bits wide, and all else has its type from the graph.
     jax.config.update("jax_enable_x64", True)
     _keep_types_of_sums()
+    _keep_counts_known(jax)
 
     class DeviceLinker(JAXLinker):
-        """JAX's linker, with the updated shared variables donated to the call."""
+        """JAX's linker; updated shared variables are donated, counts are known to the compiler."""
 
         def jit_compile(self, fn):
-            updated = sorted(set((self.fgraph.update_mapping or {}).values()))
-            return _donating(jax.jit(fn, donate_argnums=tuple(updated)), jax)
+            counts = _counts(self.fgraph)
+            updated = self.fgraph.update_mapping or {}
+            returned = [i for i in range(len(self.fgraph.outputs)) if i not in updated]
+            compiled = jax.jit(fn, static_argnums=tuple(sorted(counts)),
+                               donate_argnums=tuple(sorted(set(updated.values()))))
+
+            def call(*arguments):
+                outputs = list(compiled(*(int(value) if i in counts else value
+                                          for i, value in enumerate(arguments))))
+                for i, value in zip(returned, jax.device_get([outputs[i] for i in returned])):
+                    outputs[i] = value
+                return outputs
+
+            return call
 
     return Mode(DeviceLinker(), JAX.provided_optimizer)
 
 
+def _counts(fgraph) -> set[int]:
+    """The inputs, by position, that an array's shape is made from: JAX has to know their values.
+
+    A function is then compiled once for each value, by JAX itself. An Op says which of its inputs
+    are counts by its attribute ``counts``.
+    """
+    from pytensor.link.jax.dispatch.shape import JAXShapeTuple
+
+    waiting = []
+    for node in fgraph.apply_nodes:
+        if isinstance(node.op, JAXShapeTuple):
+            waiting += node.inputs
+        waiting += [node.inputs[i] for i in getattr(node.op, "counts", ())]
+    found = set()
+    while waiting:
+        variable = waiting.pop()
+        if variable in fgraph.inputs:
+            found.add(fgraph.inputs.index(variable))
+        elif variable.owner is not None and _is_whole_arithmetic(variable.owner):
+            waiting += variable.owner.inputs
+    return found
+
+
+def _is_whole_arithmetic(node) -> bool:
+    return all(v.type.ndim == 0 and v.type.dtype.startswith("int")
+               for v in (*node.inputs, *node.outputs))
+
+
+def _keep_counts_known(jax) -> None:
+    """Arithmetic on whole numbers that are known while compiling is done while compiling."""
+    from pytensor.link.jax.dispatch import jax_funcify
+    from pytensor.tensor.elemwise import Elemwise
+
+    given = jax_funcify.dispatch(Elemwise)
+
+    def known(op, node, **context):
+        compute = given(op, node=node, **context)
+        if not _is_whole_arithmetic(node):
+            return compute
+
+        def compute_now(*inputs):
+            with jax.ensure_compile_time_eval():
+                return compute(*inputs)
+
+        return compute_now
+
+    jax_funcify.register(Elemwise)(known)
+
+
 def _keep_types_of_sums() -> None:
-    """Sums add up in float64, as in C, and have to give back the type that the graph says."""
+    """A sum comes out of JAX in the type it was added up in: make it the graph's type."""
     from pytensor.link.jax.dispatch import jax_funcify
     from pytensor.tensor.elemwise import CAReduce
 
@@ -92,14 +156,3 @@ def _keep_types_of_sums() -> None:
         return lambda x: reduce(x).astype(kind)
 
     jax_funcify.register(CAReduce)(typed)
-
-
-def _donating(compiled, jax):
-    """Call ``compiled`` with every argument as an array of the device."""
-    def call(*arguments):
-        with warnings.catch_warnings():
-            # A donated array that no output can take the place of: harmless.
-            warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-            return compiled(*arguments)
-
-    return call

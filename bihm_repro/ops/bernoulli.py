@@ -80,6 +80,7 @@ class SampleLayer(_LayerOp):
     """Draw ``repeats`` samples for each row of inputs; see ``sample_layer``."""
 
     __props__ = ("affine", "wants")
+    counts = (-3,)
 
     def __init__(self, affine: bool, wants: str) -> None:
         self.affine, self.wants = affine, wants

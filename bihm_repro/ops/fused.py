@@ -43,10 +43,12 @@ static inline bool prepare(PyArrayObject** output, int dimensions, npy_intp rows
 class FusedOp(COp):
     """Base of the fused Ops: float32 in C; other types run the numpy reference in ``perform``.
 
-    ``jax_form(*inputs)`` gives the outputs on JAX arrays, where the device is one of JAX's.
+    ``jax_form(*inputs)`` gives the outputs on JAX arrays, where the device is one of JAX's;
+    ``counts`` are the inputs, by position, that JAX has to know when it compiles.
     """
 
     __props__: tuple = ()
+    counts: tuple[int, ...] = ()
 
     def c_headers(self, **kwargs) -> list[str]:
         """None besides what the kernels include themselves."""
