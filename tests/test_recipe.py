@@ -67,7 +67,7 @@ def test_layer_sizes_are_those_of_the_paper(name):
     assert list(Recipe.load(find_recipe(name)).model.layers) == PAPER_LAYERS[name]
 
 
-@pytest.mark.parametrize("name", ["mnist-paper", "dna-paper", "rws/dna"])
+@pytest.mark.parametrize("name", ["mnist-paper", "dna-paper", "web-paper"])
 def test_paper_variants_keep_the_papers_schedule(name):
     assert Recipe.load(find_recipe(name)).phases == recipe().phases
 

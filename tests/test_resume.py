@@ -30,7 +30,7 @@ from bihm_repro.training.session import Options, TrainingData, assemble, restore
 root, kills = sys.argv[1], int(sys.argv[2])
 recipe = Recipe.from_dict({
     "dataset": "bars", "seed": 3, "model": {"layers": [5, 3]},
-    "training": {"batch_size": 90},
+    "training": {"batch_size": 60},
     "phases": [{"samples": 3, "learning_rate": 0.03, "max_epochs": 5, "patience": 5},
                {"samples": 4, "learning_rate": 0.01, "max_epochs": 5, "patience": 2}],
     "monitor": {"valid_samples": 3, "test_every": 3, "test_samples": [1, 4],
@@ -73,7 +73,7 @@ killed, loop = prepared("killed")
 moments, delays = [], random.Random(7)
 while len(moments) < kills and time.monotonic() - start < 90:
     child = attempt(killed, loop)
-    time.sleep(delays.uniform(0, 2.2) * length / kills)
+    time.sleep(delays.uniform(0, 3) * length / kills)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     state = killed.read_state()

@@ -52,12 +52,12 @@ def run(args: argparse.Namespace) -> int:
     choose(args.engine, args.device, args.threads)
     path = find_recipe(args.recipe)
     recipe = Recipe.load(path, args.overrides)
+    dataset = load_dataset(recipe.dataset, args.data)
     folder = RunDirectory(args.out or Path("results") / run_name(path))
     with folder.lock():
         if args.fresh and (moved := folder.move_aside()):
             print(f"{folder.path}: the run that was here is now in {moved}")
         folder.claim(recipe)
-        dataset = load_dataset(recipe.dataset, args.data)
         pause = _train(recipe, folder, dataset, args, budget)
         if pause in INTERRUPTIONS:
             return 130
