@@ -15,6 +15,8 @@ from bihm_repro.models.exact import random_parameters
 from bihm_repro.recipe import Recipe
 from bihm_repro.run_directory import RunDirectory
 from bihm_repro.samplers.directed import DirectedPair
+from bihm_repro.samplers.gaussian import GaussianDecoder
+from bihm_repro.samplers.gibbs import GibbsSettings
 from bihm_repro.samplers.images import GAP, grid, parse_shape, write_gif, write_png
 
 
@@ -152,6 +154,59 @@ def test_rws_is_sampled_from_p_alone(tmp_path):
         call(sample, folder.path, "--gibbs", "10")
     with pytest.raises(InputError, match="is a rws model, and inpainting draws from p"):
         call(inpaint, folder.path)
+
+
+def test_models_with_gaussian_latents_are_sampled_from_p(tmp_path):
+    folder = make_run(tmp_path / "iwae", kind="iwae", sizes=(16, 3, 2), hidden=[4])
+    folder.write_model(gaussian_arrays(np.random.default_rng(0)), {"kind": "iwae"})
+    assert call(sample, folder.path, "--n", 4) == 0
+    with pytest.raises(InputError, match="is a iwae model, and Gibbs sampling draws from p"):
+        call(sample, folder.path, "--gibbs", "0,1")
+    means = GaussianDecoder(folder.read_model()).sample_means(4, np.random.default_rng(0))
+    found = np.asarray(Image.open(folder.path / "pictures" / "samples-0.png"))
+    assert np.array_equal(found, grid(means, (4, 4)))
+
+
+def gaussian_arrays(generator):
+    """p of an IWAE: 2 latents, a relu layer of 4, 3 latents, a relu layer of 4, 16 pixels."""
+    shapes = {"p1.mlp.hidden0": (2, 4), "p1.mean": (4, 3), "p1.log_variance": (4, 3),
+              "p0.mlp.hidden0": (3, 4), "p0": (4, 16)}
+    arrays = {f"{name}.W": generator.standard_normal(shape) for name, shape in shapes.items()}
+    return {**arrays, **{f"{name}.b": generator.standard_normal(shape[1])
+                         for name, shape in shapes.items()}}
+
+
+def test_gaussian_decoder_has_the_moments_of_a_linear_model():
+    """Without deterministic layers h_1 is Gaussian, so its logits have a known covariance."""
+    generator = np.random.default_rng(0)
+    arrays = {"p0.W": generator.standard_normal((2, 3)), "p0.b": generator.standard_normal(3),
+              "p1.mean.W": generator.standard_normal((2, 2)), "p1.mean.b": np.array([1.0, -1.0]),
+              "p1.log_variance.W": np.zeros((2, 2)), "p1.log_variance.b": np.log([4.0, 0.25])}
+    n = 100_000
+    means = GaussianDecoder(arrays).sample_means(n, np.random.default_rng(1)).astype(float)
+    logits = np.log(means / (1 - means))
+    below = arrays["p1.mean.W"] @ arrays["p0.W"]
+    noise = arrays["p0.W"].T @ np.diag([4.0, 0.25]) @ arrays["p0.W"]
+    covariance = below.T @ below + noise
+    expected = arrays["p1.mean.b"] @ arrays["p0.W"] + arrays["p0.b"]
+    error = 5 * np.sqrt(np.diag(covariance) / n)
+    assert np.all(np.abs(logits.mean(axis=0) - expected) < error)
+    np.testing.assert_allclose(np.cov(logits.T), covariance, rtol=0.03, atol=0.03)
+
+
+def test_gaussian_decoder_refuses_what_it_cannot_read():
+    arrays = gaussian_arrays(np.random.default_rng(0))
+    with pytest.raises(InputError, match="'sine'; expected one of tanh"):
+        GaussianDecoder(arrays, "sine")
+    del arrays["p1.log_variance.b"]
+    with pytest.raises(InputError, match="p1.log_variance.b is missing"):
+        GaussianDecoder(arrays).sample_means(1, np.random.default_rng(0))
+
+
+def test_defaults_on_the_command_line_are_those_of_the_sampler():
+    parser = argparse.ArgumentParser()
+    sample.add_arguments(parser)
+    assert sample.gibbs_settings(parser.parse_args(["run"])) == GibbsSettings()
 
 
 def test_other_models_and_bad_arguments_are_refused(tmp_path, bars_run):

@@ -50,10 +50,10 @@ def run(args: argparse.Namespace) -> int:
 
     from bihm_repro.run_directory import RunDirectory
     from bihm_repro.samplers.from_run import (
-        binary_pair,
         picture_shape,
         random_examples,
         require_p_star,
+        sampler_of,
     )
     from bihm_repro.samplers.images import grid, write_gif, write_png
     from bihm_repro.samplers.inpainting import inpainting_chain, known_pixels
@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
     _check_counts(args)
     folder = RunDirectory(args.run_folder)
     require_p_star(folder, "inpainting")
-    pair = binary_pair(folder)
-    shape = picture_shape(folder, args.shape, pair.sizes[0], args.data)
+    pair = sampler_of(folder)
+    shape = picture_shape(folder, args.shape, pair.data_dim, args.data)
     generator = np.random.default_rng(args.seed)
     masks = [mask.strip() for mask in args.masks.split(",")]
     known = {mask: known_pixels(mask, shape, args.n, generator) for mask in masks}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from bihm_repro.run_directory import RunDirectory
     from bihm_repro.samplers.directed import DirectedPair
+    from bihm_repro.samplers.gaussian import GaussianDecoder
     from bihm_repro.samplers.gibbs import GibbsSettings
 
 HELP = "draw samples of p, and of p* by Gibbs sampling, as PNG and animated GIF"
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n", type=int, default=100, help="pictures in a grid, a chain each")
     parser.add_argument("--gibbs", metavar="STEPS",
                         help="Gibbs steps after which a grid is drawn, such as 0,10,100 (the "
-                             "default for a BiHM; 0, the samples of p, for RWS)")
+                             "default for a BiHM; 0, the samples of p, for the others)")
     parser.add_argument("--chains", type=int, default=10,
                         help="chains shown over time in chains.png and in the GIF")
     parser.add_argument("--oversample", type=int, default=1,
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_gibbs_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what sampling and inpainting share."""
     parser.add_argument("--proposals", type=int, default=10, help="proposals a layer and step")
-    parser.add_argument("--inner", type=int, default=10,
+    parser.add_argument("--inner", type=int, default=1,
                         help="draws of q(h|x) that weigh each proposed x")
     parser.add_argument("--plain", action="store_true",
                         help="resample among fresh proposals only, without the present state: "
@@ -60,38 +61,19 @@ def add_gibbs_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw the samples, write the pictures and print their paths."""
-    import numpy as np
-
     from bihm_repro.run_directory import RunDirectory
-    from bihm_repro.samplers.from_run import binary_pair, picture_shape, require_p_star
-    from bihm_repro.samplers.images import grid, write_gif, write_png
+    from bihm_repro.samplers.from_run import picture_shape, require_p_star, sampler_of
 
+    _check_counts(args)
     folder = RunDirectory(args.run_folder)
-    pair = binary_pair(folder)
     steps = _steps(args.gibbs, folder)
     if max(steps) > 0 or args.oversample > 1:
         require_p_star(folder, "Gibbs sampling")
-    _check_counts(args)
-    settings = gibbs_settings(args)
-    shape = picture_shape(folder, args.shape, pair.sizes[0], args.data)
-    out = picture_folder(args, folder)
-    shown = min(args.chains, args.n)
-    moments = evenly(max(steps), MOST_FRAMES)
-    wanted = {*steps, *moments, *evenly(max(steps), STRIP)}
-    means = _means(pair, args, settings, wanted, np.random.default_rng(args.seed))
-    written = []
-    for step in steps:
-        written.append(out / f"samples-{step}.png")
-        write_png(written[-1], grid(means[step], shape))
-    if max(steps) > 0:
-        strip = [means[step][:shown] for step in evenly(max(steps), STRIP)]
-        written.append(out / "chains.png")
-        write_png(written[-1], grid(np.stack(strip, 1).reshape(-1, pair.sizes[0]), shape,
-                                    columns=len(strip)))
-    if args.gif:
-        written.append(out / "samples.gif")
-        write_gif(written[-1], [grid(means[step][:shown], shape) for step in moments])
-    for path in written:
+    wanted = sorted({*steps, *evenly(max(steps), STRIP), *evenly(max(steps), MOST_FRAMES)})
+    sampler = sampler_of(folder)
+    shape = picture_shape(folder, args.shape, sampler.data_dim, args.data)
+    means = _means(sampler, args, wanted)
+    for path in _write(means, steps, shape, args, picture_folder(args, folder)):
         print(path)
     return 0
 
@@ -139,12 +121,23 @@ def _check_counts(args: argparse.Namespace) -> None:
         raise InputError(f"--seed: {args.seed}; expected 0 or more")
 
 
-def _means(pair: DirectedPair, args: argparse.Namespace, settings: GibbsSettings,
-           wanted: Sequence[int], generator: np.random.Generator) -> dict[int, np.ndarray]:
-    """Run the chains; returns the means of p(x|h_1), (n, data_dim), after each wanted step."""
+def _means(sampler: DirectedPair | GaussianDecoder, args: argparse.Namespace,
+           wanted: Sequence[int]) -> dict[int, np.ndarray]:
+    """Return the means of p(x|h_1), (n, data_dim), after each wanted step of Gibbs sampling."""
+    import numpy as np
+
+    generator = np.random.default_rng(args.seed)
+    if wanted == [0] and args.oversample == 1:
+        return {0: sampler.sample_means(args.n, generator)}
+    return _means_of_chains(sampler, args, wanted, generator)
+
+
+def _means_of_chains(pair: DirectedPair, args: argparse.Namespace, wanted: Sequence[int],
+                     generator: np.random.Generator) -> dict[int, np.ndarray]:
     from bihm_repro.progress import progress
     from bihm_repro.samplers.gibbs import gibbs_chain, resample_towards_p_star, start_chain
 
+    settings = gibbs_settings(args)
     if args.oversample > 1:
         layers = resample_towards_p_star(pair, args.n, args.oversample, generator, settings.inner)
     else:
@@ -156,3 +149,26 @@ def _means(pair: DirectedPair, args: argparse.Namespace, settings: GibbsSettings
         if step in wanted:
             means[step] = pair.expected_x(state.h1)
     return means
+
+
+def _write(means: dict[int, np.ndarray], steps: Sequence[int], shape: tuple[int, int],
+           args: argparse.Namespace, out: Path) -> list[Path]:
+    """Write the pictures into ``out``; returns their paths."""
+    import numpy as np
+
+    from bihm_repro.samplers.images import grid, write_gif, write_png
+
+    written = []
+    for step in steps:
+        written.append(out / f"samples-{step}.png")
+        write_png(written[-1], grid(means[step], shape))
+    shown, last = min(args.chains, args.n), max(steps)
+    if last > 0:
+        strip = np.stack([means[step][:shown] for step in evenly(last, STRIP)], axis=1)
+        written.append(out / "chains.png")
+        write_png(written[-1], grid(strip.reshape(-1, strip.shape[2]), shape, strip.shape[1]))
+    if last > 0 and args.gif:
+        written.append(out / "samples.gif")
+        frames = [grid(means[step][:shown], shape) for step in evenly(last, MOST_FRAMES)]
+        write_gif(written[-1], frames)
+    return written

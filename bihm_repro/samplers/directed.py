@@ -60,6 +60,11 @@ class DirectedPair:
         names = [name for name in parameters if name != "meta"]
         self._arrays = {name: np.asarray(parameters[name], np.float32) for name in names}
 
+    @property
+    def data_dim(self) -> int:
+        """The size of x."""
+        return self.sizes[0]
+
     def p_logits(self, level: int, upper: np.ndarray | None = None) -> np.ndarray:
         """Return the logits of p(h_level | h_{level+1}), shape (..., size of the level).
 
@@ -87,6 +92,10 @@ class DirectedPair:
         for level in reversed(range(self.depth)):
             layers.insert(0, bernoulli(sigmoid(self.p_logits(level, layers[0])), generator))
         return layers
+
+    def sample_means(self, n: int, generator: np.random.Generator) -> np.ndarray:
+        """Return the means of p(x|h_1) for ``n`` ancestral samples of p, shape (n, data_dim)."""
+        return self.expected_x(self.sample_p(n, generator)[1])
 
     def sample_q(self, x: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
         """Draw h ~ q(h|x) for each row of ``x`` (..., data_dim); the list starts with x itself."""

@@ -1,4 +1,4 @@
-"""What sampling needs of a run folder: its model as a pair p and q, and its pictures' shape."""
+"""What sampling needs of a run folder: its model, its pictures' shape, its test examples."""
 
 from __future__ import annotations
 
@@ -11,25 +11,18 @@ from bihm_repro.datasets.load import load_dataset
 from bihm_repro.errors import InputError
 from bihm_repro.run_directory import RunDirectory
 from bihm_repro.samplers.directed import DirectedPair
+from bihm_repro.samplers.gaussian import GaussianDecoder
 from bihm_repro.samplers.images import parse_shape
 
-__all__ = ["binary_pair", "picture_shape", "random_examples", "require_p_star"]
+__all__ = ["picture_shape", "random_examples", "require_p_star", "sampler_of"]
 
 
-def binary_pair(folder: RunDirectory) -> DirectedPair:
-    """Return p and q of a run whose latent layers are binary: a BiHM or RWS."""
-    kind = folder.recipe.model.kind
-    if kind not in ("bihm", "rws"):
-        raise InputError(
-            f"{folder.path}: is a {kind} model, whose latent layers are not binary; only bihm and "
-            "rws models are sampled layer by layer; give a run of one of these"
-        )
-    if folder.recipe.model.hidden:
-        raise InputError(
-            f"{folder.path}: has deterministic layers inside its conditionals (model.hidden = "
-            f"{folder.recipe.model.hidden}); only models without them can be sampled"
-        )
-    return DirectedPair(folder.read_model())
+def sampler_of(folder: RunDirectory) -> DirectedPair | GaussianDecoder:
+    """Return the model of a run as something with ``data_dim`` and ``sample_means``."""
+    model = folder.recipe.model
+    if model.kind in ("bihm", "rws"):
+        return DirectedPair(folder.read_model())
+    return GaussianDecoder(folder.read_model(), model.activation)
 
 
 def require_p_star(folder: RunDirectory, what: str) -> None:

@@ -51,7 +51,7 @@ class GibbsSettings:
 
     proposals: int = 10
     """Fresh proposals for each layer and chain."""
-    inner: int = 10
+    inner: int = 1
     """Draws of q(h|x) that estimate S(x) of each proposed x."""
     keep_current: bool = True
     """Whether the present state is a candidate too, which makes p* exactly invariant."""
