@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from bihm_repro.engine.symbolic import T, device, function
+from bihm_repro.engine.symbolic import T, function
 from bihm_repro.errors import InputError
 from bihm_repro.estimators.streaming import check_count
 from bihm_repro.ops.random_numbers import seed_for
@@ -62,16 +62,6 @@ class LogZTerms:
 def _compile(model, inner: int, seed: int):
     """A function (rows, draw) -> log of the terms of Z^2, (rows,)."""
     draw = T.lscalar("draw")
-    if device in ("jax-cpu", "gpu"):
-        cache = {}
-
-        def run(rows: int, at: int):
-            if rows not in cache:
-                outer, log_r, draws = model.log_z_terms(rows, inner, seed, draw)
-                cache[rows] = function([draw], [outer, log_r]), draws
-            return cache[rows][0](at)
-
-        return run, model.log_z_terms(1, inner, seed, draw)[2]
     rows, count = T.lscalar("rows"), T.lscalar("inner")
     outer, log_r, draws = model.log_z_terms(rows, count, seed, draw)
     compiled = function([rows, draw, count], [outer, log_r])

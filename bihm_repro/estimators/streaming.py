@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from bihm_repro.engine.symbolic import T, device, floatX, function
+from bihm_repro.engine.symbolic import T, floatX, function
 from bihm_repro.errors import InputError
 
 __all__ = ["LogSumExp", "LogWeights", "blocks", "block_shape", "check_data", "check_count",
@@ -42,31 +42,18 @@ class LogSumExp:
 class LogWeights:
     """Compiled log r = log p(x, h) - log q(h|x) of a model: (batch, samples) float64.
 
-    One compiled function serves every number of samples, except under JAX, whose shapes are fixed.
+    One graph serves every number of samples; JAX, whose shapes are fixed, compiles it for each.
     """
 
     def __init__(self, model, seed: int) -> None:
-        self._model, self._seed = model, seed
-        self._compiled: dict[int, Callable] = {}
-        self.draws = 0
-
-    def _function(self, samples: int) -> Callable:
-        fixed = device in ("jax-cpu", "gpu")
-        key = samples if fixed else 0
-        if key not in self._compiled:
-            x, draw, count = T.matrix("x", dtype=floatX), T.lscalar("draw"), T.lscalar("samples")
-            log_r, self.draws = self._model.log_weights(x, samples if fixed else count,
-                                                        self._seed, draw)
-            inputs = [x, draw] if fixed else [x, draw, count]
-            compiled = function(inputs, log_r)
-            self._compiled[key] = compiled if not fixed else (lambda x, d, _: compiled(x, d))
-        return self._compiled[key]
+        x, draw, count = T.matrix("x", dtype=floatX), T.lscalar("draw"), T.lscalar("samples")
+        log_r, self.draws = model.log_weights(x, count, seed, draw)
+        self._run = function([x, draw, count], log_r)
 
     def __call__(self, x: np.ndarray, samples: int, block: int) -> np.ndarray:
         """The weights of block number ``block``: its own draws, whatever was asked before."""
-        run = self._function(samples)
         x = np.asarray(x, dtype=floatX)
-        return np.asarray(run(x, block * self.draws, samples), dtype=np.float64)
+        return np.asarray(self._run(x, block * self.draws, samples), dtype=np.float64)
 
 
 def block_shape(model, samples: int) -> tuple[int, int]:
