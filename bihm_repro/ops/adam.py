@@ -68,8 +68,9 @@ class AdamUpdate(FusedOp):
         }}
         Py_BEGIN_ALLOW_THREADS
         bihm::adam(bihm::floats({parameter}), bihm::floats({first}), bihm::floats({second}),
-            bihm::floats(gradient), n, *bihm::floats({rate}), {self.decay1}f, {self.decay2}f,
-            {self.epsilon}f, *bihm::floats({l1}), *bihm::floats({l2}));
+            bihm::floats(gradient), n, *bihm::floats({rate}), {self.decay1}f,
+            {1 - self.decay1:.9e}f, {self.decay2}f, {1 - self.decay2:.9e}f, {self.epsilon}f,
+            *bihm::floats({l1}), *bihm::floats({l2}));
         Py_END_ALLOW_THREADS
         Py_DECREF(gradient);
         {hand_over}

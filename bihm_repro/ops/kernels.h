@@ -394,7 +394,8 @@ static void summed_residual(const float* mean, const float* sample, const float*
 
 // Adam (Kingma and Ba, 2015) with L1 and L2, in one pass over the parameter.
 static void adam(float* parameter, float* first, float* second, const float* gradient, npy_intp n,
-                 float rate, float decay1, float decay2, float epsilon, float l1, float l2) {
+                 float rate, float decay1, float rest1, float decay2, float rest2, float epsilon,
+                 float l1, float l2) {
 #pragma omp parallel num_threads(team_size((double)n * 16))
     {
         const Range mine = share(n, 16);
@@ -403,8 +404,8 @@ static void adam(float* parameter, float* first, float* second, const float* gra
             const float w = parameter[i];
             const float sign = (float)(w > 0.0f) - (float)(w < 0.0f);
             const float g = gradient[i] + l1 * sign + l2 * w;
-            const float m = decay1 * first[i] + (1.0f - decay1) * g;
-            const float v = decay2 * second[i] + (1.0f - decay2) * g * g;
+            const float m = decay1 * first[i] + rest1 * g;
+            const float v = decay2 * second[i] + rest2 * g * g;
             first[i] = m;
             second[i] = v;
             parameter[i] = w - rate * m / (__builtin_sqrtf(v) + epsilon);

@@ -113,7 +113,7 @@ def with_penalties(parameters: Sequence[Any], gradients: Sequence[Any], weights:
     for w, g in zip(parameters, gradients):
         if any(w is weight for weight in weights):
             if l1:
-                g = g + np.float32(l1) * T.sgn(w)
+                g = g + np.float32(l1) * _sign(w)
             if l2:
                 g = g + np.float32(2 * l2) * w
         penalised.append(g)
@@ -133,6 +133,10 @@ def skip_non_finite(step: Step, gradients: Sequence[Any]) -> Step:
     total = sum(T.sqr(g).sum() for g in gradients)
     bad = T.isnan(total) | T.isinf(total)
     return Step([(old, T.switch(bad, old, new)) for old, new in step.updates], step.state)
+
+
+# PyTensor's name, and theano's.
+_sign = getattr(T, "sign", None) or T.sgn
 
 
 def _adam_rate(rate: Any, beta1: float, beta2: float) -> tuple[Any, Any]:
