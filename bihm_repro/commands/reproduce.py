@@ -103,8 +103,7 @@ def _stands(name: str, folder: RunDirectory, recipe: Recipe) -> bool:
     print(f"{name}: training and evaluation skipped: {folder.path} stands ({trained})")
     differences = folder.recipe.differences(recipe)
     if differences:
-        print(f"{name}: note: its recipe is not today's run_exps/{name}.toml "
-              f"({'; '.join(differences[:3])})")
+        print(f"{name}: note: its recipe is not today's ({'; '.join(differences[:3])})")
     return True
 
 
