@@ -1,7 +1,8 @@
 """Algorithm 1 written by hand in JAX: one jitted function an update, its buffers donated.
 
-Gradients are closed-form residuals, q(h1|x) is computed once per x, nothing is clipped. States
-are (samples, batch, units), so that what an x shares is broadcast along the leading axis.
+Gradients are closed-form residuals, q(h1|x) is computed once per x, nothing is clipped. Rows are
+ordered (samples, batch), so that what an x shares is broadcast along the leading axis; products
+are of plain matrices, which XLA hands to its fastest routine.
 """
 
 from __future__ import annotations
@@ -28,55 +29,74 @@ from benchmarks.worker import main
 __all__ = ["JaxPeer", "gradients"]
 
 
-def _sample(logits, draw):
-    """Sample, row log-probability and residual; `draw(shape)` gives uniform numbers."""
-    probability = jax.nn.sigmoid(logits)
-    values = (draw < probability).astype(jnp.float32)
-    row = (values * logits).sum(-1) - jax.nn.softplus(logits).sum(-1)
-    return values, row, probability - values
+def _softplus_and_sigmoid(logits):
+    """Both from one exponential; exact for logits of any size."""
+    small = jnp.exp(-jnp.abs(logits))
+    inverse = 1.0 / (1.0 + small)
+    softplus = jnp.maximum(logits, 0.0) + jnp.log(1.0 + small)
+    return softplus, jnp.where(logits >= 0, inverse, small * inverse)
 
 
-def _log_prob(values, logits):
-    row = (values * logits).sum(-1) - jax.nn.softplus(logits).sum(-1)
-    return row, jax.nn.sigmoid(logits) - values
+def _infer(parameters, x, draws):
+    """Layers (rows, units) with x first, log q (rows,), residuals; q0's is (sigmoid, sample)."""
+    samples, batch, _ = draws[0].shape
+    logits = x @ parameters["q0.W"] + parameters["q0.b"]
+    softplus, mean = _softplus_and_sigmoid(logits)
+    first = (draws[0] < mean).astype(jnp.float32)
+    log_q = ((first * logits).sum(-1) - softplus.sum(-1)).reshape(-1)
+    states, residuals = [x, first.reshape(samples * batch, -1)], {"q0": (mean, first)}
+    for layer in range(1, len(draws)):
+        logits = states[-1] @ parameters[f"q{layer}.W"] + parameters[f"q{layer}.b"]
+        softplus, mean = _softplus_and_sigmoid(logits)
+        states.append((draws[layer].reshape(mean.shape) < mean).astype(jnp.float32))
+        log_q = log_q + (states[-1] * logits - softplus).sum(-1)
+        residuals[f"q{layer}"] = mean - states[-1]
+    return states, log_q, residuals
 
 
-def _product(left, right):
-    """left' right over samples and batch: (samples, batch, i), (samples, batch, j) -> (i, j)."""
-    return jnp.tensordot(left, right, ((0, 1), (0, 1)))
+def _score(parameters, states, shape):
+    """log p(x, h) (rows,) and residuals by name; `shape` is (samples, batch)."""
+    depth = len(states) - 1
+    logits = parameters[f"p{depth}.b"]
+    softplus, mean = _softplus_and_sigmoid(logits)
+    log_p = states[depth] @ logits - softplus.sum()
+    residuals = {f"p{depth}": mean - states[depth]}
+    for layer in range(depth):
+        logits = states[layer + 1] @ parameters[f"p{layer}.W"] + parameters[f"p{layer}.b"]
+        if layer == 0:
+            logits = logits.reshape(*shape, -1)
+        softplus, mean = _softplus_and_sigmoid(logits)
+        log_p = log_p + (states[layer] * logits - softplus).sum(-1).reshape(-1)
+        residuals[f"p{layer}"] = (mean - states[layer]).reshape(log_p.shape[0], -1)
+    return log_p, residuals
+
+
+def _weighted(source, residual, weight):
+    """Gradients of weights and bias; the narrower factor takes the row weights."""
+    if source.shape[1] < residual.shape[1]:
+        return (source * weight[:, None]).T @ residual, weight @ residual
+    scaled = residual * weight[:, None]
+    return source.T @ scaled, scaled.sum(0)
 
 
 def gradients(parameters, x, draws):
     """Descent gradients by name, and the monitors; draws are (samples, batch, units) each."""
-    depth, samples = len(draws), draws[0].shape[0]
-    states, residuals = [x], {}
-    log_q = log_p = 0.0
-    for layer, draw in enumerate(draws):
-        logits = states[-1] @ parameters[f"q{layer}.W"] + parameters[f"q{layer}.b"]
-        state, row, residuals[f"q{layer}"] = _sample(logits, draw)
-        states.append(state)
-        log_q = log_q + row
-    for layer in range(depth):
-        logits = states[layer + 1] @ parameters[f"p{layer}.W"] + parameters[f"p{layer}.b"]
-        row, residuals[f"p{layer}"] = _log_prob(states[layer], logits)
-        log_p = log_p + row
-    row, residuals[f"p{depth}"] = _log_prob(states[depth], parameters[f"p{depth}.b"])
-    log_r = log_p + row - log_q
+    depth, (samples, batch, _) = len(draws), draws[0].shape
+    states, log_q, residuals = _infer(parameters, x, draws)
+    log_p, of_p = _score(parameters, states, (samples, batch))
+    log_r = (log_p - log_q).reshape(samples, batch)
     half = jax.nn.logsumexp(log_r / 2, axis=0)
     weights = jnp.exp(log_r / 2 - half)
-    found = {}
-    for name, residual in residuals.items():
-        layer = int(name[1:])
-        scale = weights - 1.0 / samples if name[0] == "q" else weights
-        scaled = residual * scale[..., None]
-        if name == "q0":
-            scaled = scaled.sum(0)
-            found["q0.W"] = x.T @ scaled
-            found["q0.b"] = scaled.sum(0)
-            continue
-        found[f"{name}.b"] = scaled.sum((0, 1))
-        if layer < depth:
-            found[f"{name}.W"] = _product(states[layer + (name[0] == "p")], scaled)
+    centred = weights - 1.0 / samples
+
+    mean, first = residuals.pop("q0")
+    summed = mean * centred.sum(0)[:, None] - jnp.einsum("kn,knu->nu", centred, first)
+    found = {"q0.W": x.T @ summed, "q0.b": summed.sum(0)}
+    found[f"p{depth}.b"] = weights.reshape(-1) @ of_p.pop(f"p{depth}")
+    for name, residual in {**residuals, **of_p}.items():
+        source = states[int(name[1:]) + (name[0] == "p")]
+        weight = (centred if name[0] == "q" else weights).reshape(-1)
+        found[f"{name}.W"], found[f"{name}.b"] = _weighted(source, residual, weight)
     monitors = {
         "log_p": (jax.nn.logsumexp(log_r, axis=0) - np.log(samples)).sum(),
         "log_p_tilde_star": 2 * (half - np.log(samples)).sum(),

@@ -28,51 +28,76 @@ __all__ = ["TorchPeer", "gradients"]
 
 
 def _row(values, logits):
+    """Row log-probability of binary values, both (rows, units)."""
     return torch.linalg.vecdot(values, logits) - softplus(logits).sum(-1)
+
+
+def _layer(parameters, name, values):
+    return torch.addmm(parameters[f"{name}.b"], values, parameters[f"{name}.W"])
+
+
+def _infer(parameters, x, draws):
+    """Layers (rows, units) with x first, log q (rows,), residuals, and q(h1|x)'s means."""
+    samples, batch, _ = draws[0].shape
+    logits = _layer(parameters, "q0", x)
+    means = torch.sigmoid(logits)
+    first = torch.lt(draws[0], means).to(torch.float32)
+    log_q = torch.einsum("knu,nu->kn", first, logits) - softplus(logits).sum(-1)
+    log_q = log_q.reshape(-1)
+    states, residuals = [x, first.view(samples * batch, -1)], {}
+    for layer in range(1, len(draws)):
+        logits = _layer(parameters, f"q{layer}", states[-1])
+        residual = torch.sigmoid(logits)
+        states.append(torch.lt(draws[layer].view_as(residual), residual).to(torch.float32))
+        log_q += _row(states[-1], logits)
+        residuals[f"q{layer}"] = residual.sub_(states[-1])
+    return states, log_q, residuals, means
+
+
+def _score(parameters, states, shape):
+    """log p(x, h) (rows,) and residuals by name; `shape` is (samples, batch)."""
+    depth = len(states) - 1
+    prior = parameters[f"p{depth}.b"]
+    log_p = states[depth] @ prior - softplus(prior).sum()
+    residuals = {f"p{depth}": torch.sigmoid(prior) - states[depth]}
+    for layer in range(1, depth):
+        logits = _layer(parameters, f"p{layer}", states[layer + 1])
+        log_p += _row(states[layer], logits)
+        residuals[f"p{layer}"] = torch.sigmoid_(logits).sub_(states[layer])
+    logits = _layer(parameters, "p0", states[1])
+    shaped = logits.view(*shape, -1)
+    log_p += (torch.einsum("knd,nd->kn", shaped, states[0]) - softplus(shaped).sum(-1)).reshape(-1)
+    torch.sigmoid_(shaped).sub_(states[0])
+    residuals["p0"] = logits
+    return log_p, residuals
+
+
+def _weighted(source, residual, weight):
+    """Gradients of weights and bias; the narrower factor takes the row weights."""
+    bias = torch.mv(residual.t(), weight)
+    if source.shape[1] < residual.shape[1]:
+        return torch.mul(source, weight[:, None]).t() @ residual, bias
+    return source.t() @ residual.mul_(weight[:, None]), bias
 
 
 def gradients(parameters, x, draws):
     """Descent gradients by name, and the monitors; draws are (samples, batch, units) each."""
     depth, (samples, batch, _) = len(draws), draws[0].shape
-    logits = torch.addmm(parameters["q0.b"], x, parameters["q0.W"])
-    probability = torch.sigmoid(logits)
-    first = torch.lt(draws[0], probability).to(torch.float32)
-    log_q = torch.einsum("knh,nh->kn", first, logits) - softplus(logits).sum(-1)
-    log_q = log_q.reshape(-1)
-    states, residuals = [x, first.view(samples * batch, -1)], {}
-    for layer in range(1, depth):
-        logits = torch.addmm(parameters[f"q{layer}.b"], states[-1], parameters[f"q{layer}.W"])
-        residual = torch.sigmoid(logits)
-        values = torch.lt(draws[layer].view_as(residual), residual).to(torch.float32)
-        log_q += _row(values, logits)
-        residuals[f"q{layer}"] = residual.sub_(values)
-        states.append(values)
-    prior = parameters[f"p{depth}.b"]
-    log_p = states[depth] @ prior - softplus(prior).sum()
-    residuals[f"p{depth}"] = torch.sigmoid(prior) - states[depth]
-    for layer in range(1, depth):
-        above = states[layer + 1]
-        logits = torch.addmm(parameters[f"p{layer}.b"], above, parameters[f"p{layer}.W"])
-        log_p += _row(states[layer], logits)
-        residuals[f"p{layer}"] = torch.sigmoid(logits).sub_(states[layer])
-    logits = torch.addmm(parameters["p0.b"], states[1], parameters["p0.W"])
-    shaped = logits.view(samples, batch, -1)
-    log_p += (torch.einsum("knd,nd->kn", shaped, x) - softplus(shaped).sum(-1)).reshape(-1)
-    residuals["p0"] = torch.sigmoid_(shaped).sub_(x).view_as(logits)
-
+    states, log_q, residuals, means = _infer(parameters, x, draws)
+    log_p, of_p = _score(parameters, states, (samples, batch))
     log_r = (log_p - log_q).view(samples, batch)
     half = torch.logsumexp(log_r / 2, 0)
     weights = torch.exp(log_r / 2 - half)
-    scales = {"p": weights.view(-1, 1), "q": (weights - 1.0 / samples).view(-1, 1)}
     centred = weights - 1.0 / samples
-    summed = probability * centred.sum(0)[:, None] - torch.einsum("kn,knh->nh", centred, first)
+
+    first = states[1].view(samples, batch, -1)
+    summed = means * centred.sum(0)[:, None] - torch.einsum("kn,knu->nu", centred, first)
     found = {"q0.W": x.t() @ summed, "q0.b": summed.sum(0)}
-    for name, residual in residuals.items():
-        layer = int(name[1:])
-        residual *= scales[name[0]]
-        found[f"{name}.b"] = residual.sum(0)
-        if layer < depth:
-            found[f"{name}.W"] = states[layer + (name[0] == "p")].t() @ residual
+    found[f"p{depth}.b"] = torch.mv(of_p.pop(f"p{depth}").t(), weights.view(-1))
+    for name, residual in {**residuals, **of_p}.items():
+        source = states[int(name[1:]) + (name[0] == "p")]
+        weight = (centred if name[0] == "q" else weights).view(-1)
+        found[f"{name}.W"], found[f"{name}.b"] = _weighted(source, residual, weight)
     monitors = {
         "log_p": (torch.logsumexp(log_r, 0) - np.log(samples)).sum(),
         "log_p_tilde_star": 2 * (half - np.log(samples)).sum(),

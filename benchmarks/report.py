@@ -111,49 +111,67 @@ def tables(content: dict) -> str:
     return "\n\n".join(parts)
 
 
-def _groups(content: dict) -> list:
-    """(label, {key: times the floor}) of each case that has a floor."""
-    groups = []
-    for task, entries in content["details"].items():
-        for name, entry in entries.items():
-            floor = entry["found"].get("sgemm", {}).get("best_ms")
-            if floor:
-                label = name if task == "update" else f"{name}\n{TASK_TITLES[task]}"
-                ratios = {k: v["best_ms"] / floor for k, v in entry["found"].items()}
-                groups.append((label.replace("-K", "\nK="), ratios))
-    return groups
+def _ratios(entries: dict) -> dict:
+    """Case -> {key: time over the floor's}, for the cases that have a floor."""
+    found = {}
+    for name, entry in entries.items():
+        floor = entry["found"].get("sgemm", {}).get("best_ms")
+        if floor:
+            found[name] = {key: one["best_ms"] / floor for key, one in entry["found"].items()}
+    return found
+
+
+def _draw_updates(axes, ratios: dict) -> None:
+    """A group of upright bars for each case, a bar for each contender but the floor."""
+    width = 1.0 / len(CONTENDERS)
+    for position, contender in enumerate(CONTENDERS[1:]):
+        pairs = [(i, one[contender.key]) for i, one in enumerate(ratios.values())
+                 if contender.key in one]
+        places = [i + (position - 1.5) * width for i, _ in pairs]
+        bars = axes.bar(places, [height for _, height in pairs], 0.92 * width,
+                        color=COLOURS[contender.key], label=contender.title if pairs else None)
+        axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=1)
+    axes.set_xticks(range(len(ratios)))
+    axes.set_xticklabels([name.replace("-K", "\nK = ") for name in ratios], fontsize=8)
+    axes.set_ylabel("time, in units of the sgemm floor")
+    axes.set_title("one training update, batch of 100", fontsize=10)
+    axes.axhline(1.0, color="black", linewidth=0.8, label="bare matrix products (sgemm)")
+
+
+def _draw_estimates(axes, rows: list) -> None:
+    """A lying bar of ours for each (label, times the floor), from the top down."""
+    rows = rows[::-1]
+    bars = axes.barh(range(len(rows)), [ratio for _, ratio in rows], 0.7, color=COLOURS["ours"])
+    axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=2)
+    axes.set_yticks(range(len(rows)))
+    axes.set_yticklabels([label for label, _ in rows], fontsize=8)
+    axes.set_xlabel("time, in units of the sgemm floor")
+    axes.set_title("estimators", fontsize=10)
+    axes.axvline(1.0, color="black", linewidth=0.8)
 
 
 def chart(content: dict, path) -> None:
-    """A bar chart of times in units of the sgemm floor, a group of bars for each case."""
+    """Bars of times in units of the sgemm floor: the update's on the left, estimators' right."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    groups = _groups(content)
-    figure, axes = plt.subplots(figsize=(max(6.0, 0.95 * len(groups) + 2), 4.2))
-    shown = [c for c in CONTENDERS[1:] if any(c.key in ratios for _, ratios in groups)]
-    left = 0.0
-    ticks = []
-    for label, ratios in groups:
-        bars = [c for c in shown if c.key in ratios]
-        for i, contender in enumerate(bars):
-            height = ratios[contender.key]
-            axes.bar(left + i, height, width=0.9, color=COLOURS[contender.key])
-            axes.text(left + i, height, f"{height:.1f}", ha="center", va="bottom", fontsize=7)
-        ticks.append((left + (len(bars) - 1) / 2, label))
-        left += len(bars) + 1
-    axes.axhline(1.0, color="black", linewidth=0.8, label="bare matrix products (sgemm)")
-    for contender in shown:
-        axes.bar(0, 0, color=COLOURS[contender.key], label=contender.title)
-    axes.set_xticks([x for x, _ in ticks])
-    axes.set_xticklabels([label for _, label in ticks], fontsize=8)
-    axes.set_ylabel("time, in units of the sgemm floor")
-    axes.set_title("One training update, and the estimators", fontsize=11)
-    axes.legend(fontsize=8, frameon=False)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    figure.tight_layout()
+    details = content["details"]
+    rows = [(f"{name}, {title}", one["ours"]) for task, title in TASK_TITLES.items()
+            for name, one in _ratios(details[task]).items() if "ours" in one]
+    updates = _ratios(details["update"])
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(max(3.5, 0.95 * len(updates)) + 3.5, 4.2),
+        gridspec_kw={"width_ratios": [max(3.5, 0.95 * len(updates)), 2.4]},
+    )
+    _draw_updates(left, updates)
+    _draw_estimates(right, rows)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", fontsize=8, frameon=False,
+                  ncol=min(len(labels), 5))
+    figure.tight_layout(rect=(0, 0.07, 1, 1))
     figure.savefig(path, dpi=150)
     plt.close(figure)
