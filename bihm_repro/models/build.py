@@ -7,11 +7,14 @@ from typing import Any
 from bihm_repro.engine.symbolic import floatX
 from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
+from bihm_repro.models.iwae import ImportanceWeightedAutoencoder
 from bihm_repro.models.rws import ReweightedWakeSleep
+from bihm_repro.models.vae import VariationalAutoencoder
 
 __all__ = ["KINDS", "build_model"]
 
-KINDS = {"bihm": BidirectionalHelmholtzMachine, "rws": ReweightedWakeSleep}
+KINDS = {"bihm": BidirectionalHelmholtzMachine, "rws": ReweightedWakeSleep,
+         "vae": VariationalAutoencoder, "iwae": ImportanceWeightedAutoencoder}
 
 
 def build_model(settings: Any, data_dim: int, seed: int = 0, dtype: str = floatX) -> Any:
