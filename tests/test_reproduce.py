@@ -138,6 +138,22 @@ def test_the_command_of_a_training_hands_everything_on():
                            "--engine", "pytensor", "--device", "cpu"]
 
 
+def test_a_stand_in_takes_the_place_of_data_that_cannot_be_had(monkeypatch, tmp_path):
+    trained, asked = [], []
+    monkeypatch.setattr(reproduce_jobs, "train_all",
+                        lambda todo, args, budget: trained.extend(todo) or 0)
+    monkeypatch.setattr(reproduce, "_print_tables", lambda args, names: None)
+
+    def obtain(name, recipe, args, alone):
+        asked.append(recipe.dataset)
+        return None if name == "rcv1" else object()
+
+    monkeypatch.setattr(reproduce, "_obtain_data", obtain)
+    assert main(["reproduce", "rcv1", "dna", "--results", str(tmp_path)]) == 0
+    assert asked == ["rcv1", "rcv1_surrogate", "dna"]
+    assert trained == [(name, tmp_path / name) for name in ("rcv1_surrogate", "dna")]
+
+
 def test_every_set_of_uci_has_a_recipe_and_unknown_targets_are_named():
     assert [Recipe.load(find_recipe(name)).dataset for name in reproduce.UCI] == list(reproduce.UCI)
     with pytest.raises(InputError, match="mnits: no such recipe.*did you mean 'mnist'"):
@@ -146,13 +162,13 @@ def test_every_set_of_uci_has_a_recipe_and_unknown_targets_are_named():
 
 def test_data_that_cannot_be_had_leave_a_set_out(monkeypatch, capsys):
     def fail(*args, **kwargs):
-        raise InputError("no place has it")
+        raise InputError("no place has it. Tried: (1) here; (2) there")
 
     monkeypatch.setattr("bihm_repro.datasets.convert.convert", fail)
     recipe = Recipe.from_dict({"dataset": "rcv1", "model": {"layers": [2]}})
     args = argparse.Namespace(data="d", mirror=None)
     assert reproduce._obtain_data("rcv1", recipe, args, alone=False) is None
-    assert capsys.readouterr().out == ("rcv1: left out, its data cannot be had: "
-                                       "no place has it\n")
+    assert capsys.readouterr().out == (
+        "rcv1: left out: no place has it; more with: bihm data rcv1\n")
     with pytest.raises(InputError, match="no place has it"):
         reproduce._obtain_data("rcv1", recipe, args)

@@ -125,6 +125,8 @@ def _streams(recipe: Recipe, data: TrainingData) -> Callable[[Phase], BatchStrea
 
 def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None,
                 options: Options) -> list[Extension]:
+    # Clocks start before anything is compiled: that time is the user's too.
+    clocks = _clocks(options)
     monitor = recipe.monitor
     validate = compile_validation(model, data.valid, monitor.valid_samples,
                                   seed_for(recipe.seed, "valid"))
@@ -133,13 +135,17 @@ def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirector
     if data.test is not None and monitor.test_every:
         measure_test = compile_test_figures(model, data.test, recipe)
         extensions.append(FiguresOnTest(measure_test, monitor.test_every))
-    extensions.append(Patience())
-    if options.budget is not None:
-        extensions.append(TimeBudget(options.budget))
-    if options.pause_after is not None:
-        extensions.append(PauseAfter(options.pause_after))
-    extensions += [Interruption(), *options.extensions]
+    extensions += [Patience(), *clocks, Interruption(), *options.extensions]
     return extensions + _outlets(recipe, data, run, options)
+
+
+def _clocks(options: Options) -> list[Extension]:
+    clocks: list[Extension] = []
+    if options.budget is not None:
+        clocks.append(TimeBudget(options.budget))
+    if options.pause_after is not None:
+        clocks.append(PauseAfter(options.pause_after))
+    return clocks
 
 
 def _outlets(recipe: Recipe, data: TrainingData, run: RunDirectory | None,
