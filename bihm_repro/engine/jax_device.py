@@ -60,7 +60,7 @@ def register(op_class: type) -> type:
     return op_class
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def mode():
     """The compilation mode: PyTensor's rewrites for JAX, and the linker below."""
     import jax

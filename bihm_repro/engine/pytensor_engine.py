@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import warnings
 
 from bihm_repro.engine.blas import find_blas
