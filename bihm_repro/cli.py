@@ -28,7 +28,7 @@ def _parser() -> argparse.ArgumentParser:
         sub = subparsers.add_parser(name, help=module.HELP, description=module.HELP,
                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
         module.add_arguments(sub)
-        sub.set_defaults(run=module.run)
+        sub.set_defaults(execute=module.run)
     return parser
 
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 success, 2 bad input, 130 interrupted."""
     args = _parser().parse_args(arguments)
     try:
-        return args.run(args)
+        return args.execute(args)
     except (InputError, SetupError) as error:
         message = " ".join(str(error).split())
     except BrokenPipeError:
