@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.architectures import LAYERS, Case, cases, find_case
@@ -41,18 +42,15 @@ def _arguments(given: list = None) -> argparse.Namespace:
     return arguments
 
 
-def _update_entries(arguments, contenders: list) -> dict:
-    entries = {}
+def _update_entries(arguments, contenders: list) -> Iterator[tuple]:
     for case in arguments.cases:
         tell(f"update: {case.name}")
         found = interleaved("update", case, contenders, arguments.rounds)
-        entries[case.name] = {"samples": case.batch * case.samples, "found": found}
-    return entries
+        yield case.name, {"samples": case.batch * case.samples, "found": found}
 
 
-def _estimate_entries(task: str, arguments, contenders: list) -> dict:
+def _estimate_entries(task: str, arguments, contenders: list) -> Iterator[tuple]:
     """Log-likelihood or 2 log Z, for the models of the chosen cases."""
-    entries = {}
     z_samples = Z_SAMPLES // 5 if arguments.quick else Z_SAMPLES
     for model in dict.fromkeys(case.model for case in arguments.cases):
         tell(f"{task}: {model}")
@@ -61,8 +59,7 @@ def _estimate_entries(task: str, arguments, contenders: list) -> dict:
         else:
             case = Case(model, *LAYERS[model], LIKELIHOOD_SAMPLES, LIKELIHOOD_EXAMPLES)
         found = interleaved(task, case, contenders, max(2, arguments.rounds // 2), 1.0)
-        entries[model] = {"samples": case.batch * case.samples, "found": found}
-    return entries
+        yield model, {"samples": case.batch * case.samples, "found": found}
 
 
 def _compile_entries(case: Case, contenders: list) -> dict:
@@ -74,29 +71,40 @@ def _compile_entries(case: Case, contenders: list) -> dict:
     return entries
 
 
-def measure(arguments: argparse.Namespace) -> dict:
-    """Everything asked for, as the content of bench.json."""
+def measure(arguments: argparse.Namespace) -> Iterator[dict]:
+    """The content of bench.json so far, again and again as it grows."""
     peer = next(contender for contender in CONTENDERS if contender.peer)
     extra = {"machine": describe(peer)}
     contenders, extra["missing"] = passing()
-    measured = {"update": _update_entries(arguments, contenders)}
-    for task in ("log_likelihood", "log_z2"):
-        measured[task] = _estimate_entries(task, arguments, contenders)
-    if not arguments.quick:
-        extra["compile"] = _compile_entries(arguments.cases[0], contenders)
-        pair = [contender for contender in contenders if contender.key in ("sgemm", "ours")]
-        extra["scaling"] = growth(pair, max(2, arguments.rounds // 2), arguments.quick)
-        ours = [contender for contender in contenders if contender.key == "ours"]
-        extra["evaluation_memory"] = evaluation_memory(ours[0], arguments.quick) if ours else []
-    return bench_json(measured, extra)
+    measured: dict = {"update": {}, "log_likelihood": {}, "log_z2": {}}
+    for task, entries in measured.items():
+        if task == "update":
+            parts = _update_entries(arguments, contenders)
+        else:
+            parts = _estimate_entries(task, arguments, contenders)
+        for name, entry in parts:
+            entries[name] = entry
+            yield bench_json(measured, extra)
+    if arguments.quick:
+        return
+    pair = [contender for contender in contenders if contender.key in ("sgemm", "ours")]
+    further = {
+        "compile": lambda: _compile_entries(arguments.cases[0], contenders),
+        "scaling": lambda: growth(pair, max(2, arguments.rounds // 2)),
+        "evaluation_memory": lambda: evaluation_memory(pair),
+    }
+    for name, part in further.items():
+        extra[name] = part()
+        yield bench_json(measured, extra)
 
 
 def main(given: list = None) -> int:
     """Measure, print and write; returns the exit status."""
     arguments = _arguments(given)
-    content = measure(arguments)
+    for content in measure(arguments):
+        # Written as it grows, so that an interrupted run is not lost.
+        write_json(arguments.out / "bench.json", content)
     print(tables(content))
-    write_json(arguments.out / "bench.json", content)
     with written_atomically(arguments.out / "bench.png") as temporary:
         chart(content, temporary)
     print(f"\nwritten: {arguments.out / 'bench.json'}, {arguments.out / 'bench.png'}")

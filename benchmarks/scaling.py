@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.architectures import LAYERS, Case
-from benchmarks.contenders import Contender, Worker
+from benchmarks.contenders import Worker
 from benchmarks.measure import interleaved, tell
 
 __all__ = ["evaluation_memory", "growth", "linear_fit", "scaling_cases"]
@@ -13,12 +13,10 @@ __all__ = ["evaluation_memory", "growth", "linear_fit", "scaling_cases"]
 WIDTH = 100
 
 
-def scaling_cases(quick: bool) -> dict:
+def scaling_cases() -> dict:
     """What grows -> list of (its size, case)."""
     data_dim, layers = LAYERS["mnist"]
-    samples = (10, 20, 40) if quick else (5, 10, 20, 40, 80)
-    batch = (50, 100, 200) if quick else (25, 50, 100, 200, 400)
-    depth = (2, 4, 8) if quick else (2, 4, 8, 16)
+    samples, batch, depth = (5, 10, 20, 40, 80), (25, 50, 100, 200, 400), (2, 4, 8, 16)
     return {
         "samples": [(k, Case("mnist", data_dim, layers, k)) for k in samples],
         "batch": [(n, Case("mnist", data_dim, layers, 10, n)) for n in batch],
@@ -34,10 +32,10 @@ def linear_fit(sizes: list, times: list) -> dict:
     return {"ms_per_unit": float(slope), "ms_at_zero": float(start), "r_squared": share}
 
 
-def growth(contenders: list, rounds: int, quick: bool) -> dict:
+def growth(contenders: list, rounds: int) -> dict:
     """For each thing that grows: sizes, ms of the contenders, and the line through ours."""
     table = {}
-    for what, pairs in scaling_cases(quick).items():
+    for what, pairs in scaling_cases().items():
         rows = []
         for size, case in pairs:
             tell(f"scaling in {what}: {size}")
@@ -45,18 +43,19 @@ def growth(contenders: list, rounds: int, quick: bool) -> dict:
             rows.append({"size": size, **{f"{k}_ms": v["best_ms"] for k, v in found.items()}})
         sizes = [row["size"] for row in rows]
         table[what] = {"rows": rows}
-        if "ours_ms" in rows[0]:
+        if all("ours_ms" in row for row in rows):
             table[what]["fit"] = linear_fit(sizes, [row["ours_ms"] for row in rows])
     return table
 
 
-def evaluation_memory(ours: Contender, quick: bool) -> list:
-    """Peak memory of log-likelihood on MNIST's model at growing K, a new process each."""
+def evaluation_memory(contenders: list) -> list:
+    """Peak memory of our log-likelihood on MNIST's model at growing K, a new process each."""
     data_dim, layers = LAYERS["mnist"]
     rows = []
-    for samples in (100, 1000) if quick else (100, 1000, 10000):
-        tell(f"memory of evaluation: K={samples}")
-        with Worker(ours) as worker:
-            worker.prepare("log_likelihood", Case("mnist", data_dim, layers, samples, 10))
-            rows.append({"samples": samples, "peak_mb": worker.ask("run", count=1)["peak_mb"]})
+    for ours in (contender for contender in contenders if contender.key == "ours"):
+        for samples in (100, 1000, 10000):
+            tell(f"memory of evaluation: K={samples}")
+            with Worker(ours) as worker:
+                worker.prepare("log_likelihood", Case("mnist", data_dim, layers, samples, 10))
+                rows.append({"samples": samples, "peak_mb": worker.ask("run", count=1)["peak_mb"]})
     return rows

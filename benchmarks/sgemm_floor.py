@@ -18,8 +18,8 @@ from benchmarks.worker import main
 
 __all__ = ["SgemmFloor", "log_likelihood_products", "log_z2_products", "update_products"]
 
-BLOCK = 1000
-"""Rows a block of the estimators' products."""
+BLOCK = 4000
+"""Rows a block of the estimators' products: on the MNIST model faster than smaller ones."""
 
 
 def _forward_q(case: Case, rows: int, first_rows: int) -> list:
@@ -82,15 +82,24 @@ def _multiply(operands: list) -> None:
         np.dot(left, right, out=out)
 
 
+def _blocks(rows: int) -> tuple:
+    """(rows a block, number of blocks)."""
+    block = min(BLOCK, rows)
+    if rows % block:
+        raise ValueError(f"{rows} samples are not a multiple of the floor's block of {block}")
+    return block, rows // block
+
+
 def _sequence(task: str, case: Case) -> list:
     """Pairs (products, how many times) that make up one repetition of the task."""
     if task == "update":
         return [(update_products(case), 1)]
+    block, times = _blocks(case.batch * case.samples)
     if task == "log_z2":
-        return [(log_z2_products(case, BLOCK), case.samples // BLOCK)]
+        return [(log_z2_products(case, block), times)]
     if task == "log_likelihood":
-        first, rest = log_likelihood_products(case, BLOCK)
-        return [(first, 1), (rest, case.batch * case.samples // BLOCK)]
+        first, rest = log_likelihood_products(case, block)
+        return [(first, 1), (rest, times)]
     raise ValueError(f"the sgemm floor has no task {task!r}")
 
 
