@@ -1,6 +1,6 @@
 """Figures while training: log p(x), log p~*(x) and the bound on fixed examples, and 2 log Z.
 
-With log r = log p(x,h) - log q(h|x), h ~ q(h|x) and K samples (equations 6 and 7 of the paper):
+With log r = log p(x,h) - log q(h|x), h ~ q(h|x) and K samples (equations 5 and 4 of the paper):
 log p is the log-mean-exp of log r, log p~* twice that of log r / 2, and the bound is the mean of
 log r, which is the estimate of log p with one sample. The random draws are the same at each
 call, so that the figures of two epochs differ by the parameters alone.
@@ -123,7 +123,7 @@ def _sums(log_r: np.ndarray, samples: Sequence[int]) -> dict[tuple[str, int], fl
 
 
 def _compile_log_z2(model: Any, samples: int, seed: int) -> Callable[[], float]:
-    """Compile 2 log Z from ``samples`` outer samples with one inner sample each (equation 8)."""
+    """Compile 2 log Z from ``samples`` outer samples with one inner sample each (equation 7)."""
     rows = min(samples, ROWS_AT_ONCE)
     draw = T.scalar("draw", dtype="int64")
     outer, log_r, draws = model.log_z_terms(rows, 1, seed, draw)

@@ -1,9 +1,9 @@
 """The compiled update: one mini-batch of Algorithm 1, its penalties and its step rule.
 
-Algorithm 1 gives, for a mini-batch x, the gradient of the summed objective; to it the penalties
-on the weights are added, and a step rule turns it into new parameters. K (``samples``) is part
-of the compiled function; the learning rate and the draw counter are shared variables, so that a
-schedule needs no second compilation and the random numbers go on where they stopped.
+For a mini-batch x, Algorithm 1 gives the gradient of the summed objective (equation 6); to it the
+penalties on the weights are added, and a step rule turns it into new parameters. K (``samples``)
+is part of the compiled function; the learning rate and the draw counter are shared variables, so
+that a schedule needs no second compilation and the random numbers go on where they stopped.
 """
 
 from __future__ import annotations
