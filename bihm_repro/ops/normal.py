@@ -53,6 +53,8 @@ def normal(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
 class StandardNormal(FusedOp):
     """``units`` columns of noise, ``repeats`` rows for each row of ``like``."""
 
+    counts = (1, 2)
+
     def make_node(self, like, units, repeats, seed, draw) -> Apply:
         """Inputs: a matrix, of which only rows and type matter, units, repeats, seed, draw."""
         like = T.as_tensor_variable(like)
