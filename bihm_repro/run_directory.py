@@ -4,7 +4,8 @@
 recipe.toml            the frozen recipe, every setting written out
 log.csv                a row an epoch, log-likelihoods in nats per example
 model.npz              the parameters that were best on validation, and ``meta``, a JSON text
-state.npz              all that going on needs; written whole, the one before it kept beside it
+state.npz              all that going on needs; written whole, the one before it kept beside it;
+                       gone when the run is finished
 status.json            how far the run has come
 evaluation.json        the figures of the finished (or paused) model
 =====================  ========================================================================
@@ -141,9 +142,10 @@ class RunDirectory:
         """Write a checkpoint, keeping the one before it."""
         write_checkpoint(self.file("state.npz"), arrays, record)
 
-    def remove_previous_state(self) -> None:
-        """Drop the checkpoint before the last, when the run needs it no more."""
-        previous_of(self.file("state.npz")).unlink(missing_ok=True)
+    def remove_state(self) -> None:
+        """Drop the checkpoints, when the run needs them no more."""
+        for path in (self.file("state.npz"), previous_of(self.file("state.npz"))):
+            path.unlink(missing_ok=True)
 
     def read_status(self) -> dict[str, Any]:
         """Read status.json; empty where the run has not come that far."""

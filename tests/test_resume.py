@@ -71,7 +71,7 @@ assert os.waitpid(attempt(whole, loop), 0)[1] == 0
 length = time.monotonic() - start
 killed, loop = prepared("killed")
 moments, delays = [], random.Random(7)
-while len(moments) < kills and time.monotonic() - start < 90:
+while len(moments) < kills and time.monotonic() - start < 400:
     child = attempt(killed, loop)
     time.sleep(delays.uniform(0, 3) * length / kills)
     os.kill(child, signal.SIGKILL)
@@ -94,7 +94,7 @@ def outcome(tmp_path_factory):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
                    "PYTHONPATH": package}
     answer = subprocess.run([sys.executable, "-c", PARENT, str(root), str(KILLS)],
-                            capture_output=True, text=True, env=environment, timeout=300,
+                            capture_output=True, text=True, env=environment, timeout=550,
                             check=False)
     assert answer.returncode == 0, answer.stderr
     facts = json.loads(answer.stdout.splitlines()[-1])
@@ -112,11 +112,11 @@ def test_the_kills_fell_into_training(outcome):
 
 def test_parameters_are_the_same_bits(outcome):
     _, whole, killed = outcome
-    assert whole.model_fingerprint() == killed.model_fingerprint()
-    one, other = whole.read_state().arrays, killed.read_state().arrays
-    assert set(one) == set(other) and any(name.startswith("rule/") for name in one)
+    one, other = whole.read_model(), killed.read_model()
+    assert set(one) == set(other) and "q1.W" in one
     for name, value in one.items():
         np.testing.assert_array_equal(value, other[name], err_msg=name)
+    assert whole.read_state() is None and killed.read_state() is None
 
 
 def test_the_log_is_the_same_but_for_seconds(outcome):

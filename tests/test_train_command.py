@@ -15,6 +15,7 @@ import pytest
 
 from bihm_repro.cli import main
 from bihm_repro.commands.train import evaluation_line, run_name
+from bihm_repro.recipe import Recipe
 from bihm_repro.run_directory import RunDirectory
 
 RECIPE = """
@@ -152,15 +153,17 @@ def test_bad_input_is_one_line_and_leaves_no_run(folder, arguments, line, capsys
 
 
 def test_other_data_are_refused(folder, capsys):
-    assert train(folder, "--no-evaluate", "--set", "phases.0.max_epochs=1") == 0
     run = RunDirectory(folder / "run")
-    checkpoint = run.read_state()
+    run.claim(Recipe.load(folder / "toy.toml"))
+    run.write_status({"data_fingerprint": "other", "finished": True})
+    assert train(folder) == 2
+    said = capsys.readouterr().err
+    assert "was trained on other data than those given now" in said and said.count("\n") == 1
+    run.write_status({})
     for _ in range(2):
-        run.write_state(checkpoint.arrays, {**checkpoint.record, "data_fingerprint": "other"})
-    run.write_status({**run.read_status(), "data_fingerprint": "other"})
-    capsys.readouterr()
-    assert train(folder, "--no-evaluate", "--set", "phases.0.max_epochs=1") == 2
-    assert "its training began on other data than those given now" in capsys.readouterr().err
+        run.write_state({}, {"data_fingerprint": "other"})
+    assert train(folder) == 2
+    assert "its training began on other data" in capsys.readouterr().err
 
 
 def test_a_full_disk_is_one_line_and_keeps_the_last_state(folder, capsys, monkeypatch):

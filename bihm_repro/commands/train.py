@@ -7,6 +7,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bihm_repro.errors import InputError
+
 if TYPE_CHECKING:
     from bihm_repro.datasets.load import Dataset
     from bihm_repro.recipe import Recipe
@@ -79,7 +81,11 @@ def _train(recipe: Recipe, folder: RunDirectory, dataset: Dataset, args: argpars
            budget: Budget) -> str:
     """Run the phases that are left; returns why training paused, or nothing."""
     status = folder.read_status()
-    if status.get("finished") and status.get("data_fingerprint") == dataset.fingerprint:
+    if status.get("data_fingerprint", dataset.fingerprint) != dataset.fingerprint:
+        raise InputError(f"{folder.path}: was trained on other data than those given now; bring "
+                         "those data back, choose another folder with --out, or replace it with "
+                         "--fresh")
+    if status.get("finished"):
         print(f"{folder.path}: training is finished for this recipe and these data "
               f"({status['updates']} updates); start anew with --fresh")
         return ""

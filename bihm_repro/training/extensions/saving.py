@@ -70,8 +70,10 @@ class Checkpoints(Extension):
         self.save(loop)
 
     def after_training(self, loop: MainLoop) -> None:
-        """Save always."""
+        """Save always; a finished run needs no state, only its model, log and status."""
         self.save(loop)
+        if loop.log.status.finished:
+            self.run.remove_state()
 
     def save(self, loop: MainLoop) -> None:
         """Write the state first: what follows can be made from it again."""
