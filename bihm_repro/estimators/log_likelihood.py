@@ -1,4 +1,4 @@
-"""log p(x) and log p~*(x) by importance sampling with h ~ q(h|x) (the paper's equations 5 and 6).
+"""log p(x) and log p~*(x) by importance sampling with h ~ q(h|x) (the paper's equations 4 and 5).
 
 With log r = log p(x, h) - log q(h|x) and K samples,
     log p(x)   ~  log mean_k exp(log r_k)

@@ -14,7 +14,7 @@ __all__ = ["FusedOp", "BLOCK_FLOATS", "GRADIENT_ROWS"]
 # Logits made at a time by one thread: 1 MiB, which stays in cache while it is consumed.
 BLOCK_FLOATS = 262144
 # Rows scaled at a time for a weight gradient: long enough products, short enough to stay in cache.
-GRADIENT_ROWS = 512
+GRADIENT_ROWS = 256
 
 _KERNELS = (Path(__file__).parent / "kernels.h").read_text(encoding="utf-8")
 _ARRAYS = """

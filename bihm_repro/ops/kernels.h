@@ -195,6 +195,16 @@ static inline float score_row(const float* logits, const float* bias, const floa
     return sum.total();
 }
 
+static inline void probability_row(const float* logits, const float* bias, npy_intp n,
+                                   float* probability) {
+    for (npy_intp j = 0; j < n; j += 8) {
+        const int width = (int)std::min<npy_intp>(8, n - j);
+        v8f l = load_part(logits + j, width, 0.0f);
+        if (bias) l += load_part(bias + j, width, 0.0f);
+        store_part(probability + j, sigmoid(l).probability, width);
+    }
+}
+
 // ---------------------------------------------------------------- threads and products
 
 // While it lives, BLAS calls are single-threaded: the Op's own threads each make their own.
@@ -249,9 +259,22 @@ static inline float* scratch(npy_intp floats) {
     return posix_memalign(&memory, 64, floats * sizeof(float)) ? nullptr : (float*)memory;
 }
 
-static inline npy_intp block_rows(npy_intp width) {
-    const npy_intp rows = BIHM_BLOCK_FLOATS / std::max<npy_intp>(width, 1);
-    return std::max<npy_intp>(16, std::min<npy_intp>(512, rows));
+// The blocks that n rows (or columns) are cut into. They depend on the sizes alone, never on the
+// number of threads that share them: so every product is the same call, rounded the same way.
+struct Blocks {
+    npy_intp count, size, n;
+    Blocks(npy_intp n, npy_intp most, bool worth) : n(n) {
+        count = worth ? (n + 4 * most - 1) / (4 * most) * 4 : 1;      // in fours: 2 or 4 threads
+        size = std::max<npy_intp>(8, ((n + count - 1) / count + 7) / 8 * 8);
+        count = (n + size - 1) / size;
+    }
+    Range operator[](npy_intp i) const { return Range{i * size, std::min(n, (i + 1) * size)}; }
+};
+
+static inline Blocks row_blocks(npy_intp n, npy_intp width) {
+    const npy_intp most = std::max<npy_intp>(
+        16, std::min<npy_intp>(512, BIHM_BLOCK_FLOATS / std::max<npy_intp>(width, 1)));
+    return Blocks(n, most, n * width > 8192);
 }
 
 // ---------------------------------------------------------------- layers
@@ -265,32 +288,24 @@ static bool sample_layer(const float* x, const float* w, const float* bias, npy_
     bool ok = true;
     SingleThreadedBlas guard;
     const double work = (double)n * units * ((w ? inputs : 0) + 16.0 * repeats);
+    const Blocks blocks = row_blocks(n, units);
 #pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
     {
-        const Range mine = share(n, 8);
-        const npy_intp block = block_rows(units);
-        float* logits = w ? scratch(std::min(block, mine.end - mine.begin + 1) * units) : nullptr;
+        float* logits = w ? scratch(blocks.size * units) : nullptr;
         ok = !w || logits;
-        for (npy_intp from = mine.begin; ok && from < mine.end; from += block) {
-            const npy_intp rows = std::min(block, mine.end - from);
-            if (w) product(x + from * inputs, w, logits, rows, inputs, units);
-            for (npy_intp i = 0; i < rows; ++i) {
-                const float* l = w ? logits + i * units : x + (from + i) * units;
-                for (npy_intp k = 0; k < repeats; ++k) {
-                    const npy_intp row = (from + i) * repeats + k;
-                    float* r = residual ? residual + row * units : nullptr;
+#pragma omp for schedule(static)
+        for (npy_intp block = 0; block < blocks.count; ++block) {
+            const Range rows = blocks[block];
+            if (!ok) continue;
+            if (w) product(x + rows.begin * inputs, w, logits, rows.end - rows.begin, inputs,
+                           units);
+            for (npy_intp i = rows.begin; i < rows.end; ++i) {
+                const float* l = w ? logits + (i - rows.begin) * units : x + i * units;
+                for (npy_intp row = i * repeats; row < (i + 1) * repeats; ++row)
                     log_q[row] = sample_row(l, bias, (int)units, key, (uint32_t)row,
-                                            sample + row * units, r);
-                }
-                if (mean) {
-                    float* m = mean + (from + i) * units;
-                    for (npy_intp j = 0; j < units; j += 8) {
-                        const int width = (int)std::min<npy_intp>(8, units - j);
-                        v8f v = load_part(l + j, width, 0.0f);
-                        if (bias) v += load_part(bias + j, width, 0.0f);
-                        store_part(m + j, sigmoid(v).probability, width);
-                    }
-                }
+                                            sample + row * units,
+                                            residual ? residual + row * units : nullptr);
+                if (mean) probability_row(l, bias, units, mean + i * units);
             }
         }
         std::free(logits);
@@ -305,22 +320,23 @@ static bool score_layer(const float* values, const float* h, const float* w, con
     bool ok = true;
     SingleThreadedBlas guard;
     const double work = (double)n * units * ((w ? inputs : 0) + 8.0);
+    const Blocks blocks = row_blocks(n, units);
 #pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
     {
-        const Range mine = share(n, 8);
-        const npy_intp block = block_rows(units);
         const bool own = w && !residual;      // training writes logits where residuals will stand
-        float* buffer = own ? scratch(std::min(block, mine.end - mine.begin + 1) * units) : nullptr;
+        float* buffer = own ? scratch(blocks.size * units) : nullptr;
         ok = !own || buffer;
-        for (npy_intp from = mine.begin; ok && from < mine.end; from += block) {
-            const npy_intp rows = std::min(block, mine.end - from);
-            float* logits = own ? buffer : residual + from * units;
-            if (w) product(h + from * inputs, w, logits, rows, inputs, units);
-            for (npy_intp i = 0; i < rows; ++i) {
-                const npy_intp row = from + i;
-                const float* l = w ? logits + i * units : h + row * units;
-                log_p[row] = score_row(l, bias, values + (row / repeats) * units, (int)units,
-                                       residual ? residual + row * units : nullptr);
+#pragma omp for schedule(static)
+        for (npy_intp block = 0; block < blocks.count; ++block) {
+            const Range rows = blocks[block];
+            if (!ok) continue;
+            float* logits = own ? buffer : w ? residual + rows.begin * units : nullptr;
+            if (w) product(h + rows.begin * inputs, w, logits, rows.end - rows.begin, inputs,
+                           units);
+            for (npy_intp i = rows.begin; i < rows.end; ++i) {
+                const float* l = w ? logits + (i - rows.begin) * units : h + i * units;
+                log_p[i] = score_row(l, bias, values + (i / repeats) * units, (int)units,
+                                     residual ? residual + i * units : nullptr);
             }
         }
         std::free(buffer);
@@ -329,28 +345,30 @@ static bool score_layer(const float* values, const float* h, const float* w, con
 }
 
 // gradient (inputs, units) = a^T diag(weight) r and bias gradient (units) = weight^T r.
-// Each thread has its own columns of r, scaled block by block into memory that stays in cache.
+// Panels of r's columns are scaled, some rows at a time, into memory that stays in cache.
 static bool weighted_gradient(const float* a, const float* r, const float* weight, npy_intp n,
                               npy_intp inputs, npy_intp units, float* gradient, float* bias) {
     bool ok = true;
     SingleThreadedBlas guard;
-#pragma omp parallel num_threads(team_size((double)n * units * inputs)) reduction(&& : ok)
+    const double work = (double)n * units * inputs;
+    const Blocks panels(units, 256, work > 2e5 && units >= 32);
+    const npy_intp most = std::min<npy_intp>(n, BIHM_GRADIENT_ROWS);
+    if (n == 0) {
+        std::fill(gradient, gradient + inputs * units, 0.0f);
+        std::fill(bias, bias + units, 0.0f);
+    }
+#pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
     {
-        const Range mine = share(units, 8);
-        const npy_intp width = mine.end - mine.begin;
-        const npy_intp block = std::max<npy_intp>(32, std::min<npy_intp>(
-            BIHM_GRADIENT_ROWS, 131072 / std::max<npy_intp>(width, 1)));
-        if (width > 0) {
-            float* scaled = scratch(std::min(block, n) * width + 1);
-            ok = scaled != nullptr;
+        float* scaled = scratch(most * panels.size + 1);
+        ok = scaled != nullptr;
+#pragma omp for schedule(static)
+        for (npy_intp panel = 0; panel < panels.count; ++panel) {
+            const Range mine = panels[panel];
+            const npy_intp width = mine.end - mine.begin;
             float* sums = bias + mine.begin;
             std::fill(sums, sums + width, 0.0f);
-            if (n == 0)
-                for (npy_intp i = 0; i < inputs; ++i)
-                    std::fill(gradient + i * units + mine.begin,
-                              gradient + i * units + mine.end, 0.0f);
-            for (npy_intp from = 0; ok && from < n; from += block) {
-                const npy_intp rows = std::min(block, n - from);
+            for (npy_intp from = 0; ok && from < n; from += most) {
+                const npy_intp rows = std::min(most, n - from);
                 for (npy_intp i = 0; i < rows; ++i) {
                     const float scale = weight[from + i];
                     const float* source = r + (from + i) * units + mine.begin;
@@ -365,8 +383,8 @@ static bool weighted_gradient(const float* a, const float* r, const float* weigh
                 sgemm_("N", "T", &m, &columns, &k, &one, scaled, &m, a + from * inputs, &columns,
                        &beta, gradient + mine.begin, &ld);
             }
-            std::free(scaled);
         }
+        std::free(scaled);
     }
     return ok;
 }
