@@ -71,14 +71,6 @@ def _score(parameters, states, shape):
     return log_p, residuals
 
 
-def _weighted(source, residual, weight):
-    """Gradients of weights and bias; the narrower factor takes the row weights."""
-    if source.shape[1] < residual.shape[1]:
-        return (source * weight[:, None]).T @ residual, weight @ residual
-    scaled = residual * weight[:, None]
-    return source.T @ scaled, scaled.sum(0)
-
-
 def gradients(parameters, x, draws):
     """Descent gradients by name, and the monitors; draws are (samples, batch, units) each."""
     depth, (samples, batch, _) = len(draws), draws[0].shape
@@ -90,13 +82,13 @@ def gradients(parameters, x, draws):
     centred = weights - 1.0 / samples
 
     mean, first = residuals.pop("q0")
-    summed = mean * centred.sum(0)[:, None] - jnp.einsum("kn,knu->nu", centred, first)
+    summed = ((mean - first) * centred[..., None]).sum(0)
     found = {"q0.W": x.T @ summed, "q0.b": summed.sum(0)}
     found[f"p{depth}.b"] = weights.reshape(-1) @ of_p.pop(f"p{depth}")
     for name, residual in {**residuals, **of_p}.items():
         source = states[int(name[1:]) + (name[0] == "p")]
-        weight = (centred if name[0] == "q" else weights).reshape(-1)
-        found[f"{name}.W"], found[f"{name}.b"] = _weighted(source, residual, weight)
+        scaled = residual * (centred if name[0] == "q" else weights).reshape(-1, 1)
+        found[f"{name}.W"], found[f"{name}.b"] = source.T @ scaled, scaled.sum(0)
     monitors = {
         "log_p": (jax.nn.logsumexp(log_r, axis=0) - np.log(samples)).sum(),
         "log_p_tilde_star": 2 * (half - np.log(samples)).sum(),
