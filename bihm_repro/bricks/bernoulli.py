@@ -122,12 +122,14 @@ class FactorisedPrior(Brick):
 
     def score(self, values) -> Score:
         """Log-probability of ``values`` (rows, units)."""
-        log_prob = T.dot(values, self.b) - _softplus(self.b).sum()
+        # Sums, not products: BLAS would round by the number of its threads.
+        log_prob = (values * self.b).sum(axis=1) - _softplus(self.b).sum()
         return Score(log_prob, lambda w: self._gradients(values, w))
 
     def _gradients(self, values, weight) -> dict:
         probability = T.exp(-_softplus(-self.b))
-        return {self.b: probability * weight.sum() - T.dot(weight, values)}
+        drawn = (weight.dimshuffle(0, "x") * values).sum(axis=0)
+        return {self.b: probability * weight.sum() - drawn}
 
 
 def _softplus(x):
