@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from bihm_repro.bricks.gaussian import divergence_from_prior
 from bihm_repro.engine.symbolic import T
 from bihm_repro.errors import InputError
@@ -39,8 +41,8 @@ class VariationalAutoencoder(GaussianAutoencoder):
         """
         passed = self.both_ways(x, samples, seed, draw, train=True)
         divergence = divergence_from_prior(passed.draws[0].moments).sum()
-        weight = T.ones_like(passed.log_latents) / samples
-        weight = weight.astype(self.dtype)
+        each = np.full((1, samples), 1.0 / samples, dtype=self.dtype)
+        weight = (T.ones_like(x[:, :1]) * each).flatten()
         gradients = self.gradients(passed.decoded, weight, divergence)
         bound = T.dot(weight, passed.decoded.log_prob) - divergence
         monitors = {"log_p": log_mean_exp(passed.log_r).sum(), "bound": bound}
