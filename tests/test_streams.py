@@ -134,3 +134,13 @@ def test_a_start_outside_the_epoch_is_refused():
     for start in (-1, 6):
         with pytest.raises(InputError, match="outside 0 to 5"):
             stream.epoch(0, start)
+
+
+def test_requests_are_those_of_fuels_own_batching():
+    """Fuel cut its epochs with picklable-itertools; our schemes ask for the same rows."""
+    extras = pytest.importorskip("picklable_itertools.extras",
+                                 reason="picklable-itertools ends at Python 3.11")
+    order = shuffled_order(23, seed=4, epoch=2)
+    fuels = [list(rows) for rows in extras.partition_all(5, list(order))]
+    ours = [list(rows) for rows in ShuffledScheme(23, 5, seed=4, epoch=2).get_request_iterator()]
+    assert ours == fuels
