@@ -47,6 +47,7 @@ def _say(name: str, text: str) -> None:
 
 def _engine_lines() -> list[str]:
     """Describe the engine; returns what has to be mended."""
+    from bihm_repro.engine.choice import JAX_DEVICES
     from bihm_repro.engine.compiler import compiler_version, find_compiler
     from bihm_repro.engine.threads import available_cores
 
@@ -56,16 +57,25 @@ def _engine_lines() -> list[str]:
     from bihm_repro.engine.speed import sgemm_gflops
 
     _say("engine", f"{symbolic.engine} {symbolic.version}")
-    _say("device", symbolic.device)
+    on_jax = symbolic.device in JAX_DEVICES
+    _say("device", f"{symbolic.device} ({_jax_device()})" if on_jax else symbolic.device)
     _say("threads", f"{symbolic.threads} of {available_cores()} cores")
     problems = []
-    if symbolic.blas is None:
+    if on_jax:
+        _say("BLAS", "JAX's own")
+    elif symbolic.blas is None:
         problems.append("no BLAS library: install scipy from its wheel, or libopenblas-dev")
     else:
         where = symbolic.blas.path or symbolic.blas.library
         _say("BLAS", f"{where} ({symbolic.blas.origin})")
     _say("sgemm", f"{sgemm_gflops():.0f} GFLOP/s measured, 1024 x 1024")
     return problems
+
+
+def _jax_device() -> str:
+    from bihm_repro.engine.jax_device import describe
+
+    return describe()
 
 
 def _data_lines(folder: Path) -> None:

@@ -49,7 +49,7 @@ def describe() -> str:
     import jax
 
     device = jax.devices()[0]
-    return f"{device.platform}: {device.device_kind}"
+    return f"JAX {jax.__version__} on {device.device_kind}"
 
 
 def register(op_class: type) -> type:
