@@ -17,7 +17,8 @@ import numpy as np
 
 from bihm_repro.errors import InputError
 from bihm_repro.estimators.effective_sample_size import (
-    EffectiveSampleSize, estimate_effective_sample_size,
+    EffectiveSampleSize,
+    estimate_effective_sample_size,
 )
 from bihm_repro.estimators.evaluate import stored_model
 from bihm_repro.estimators.log_likelihood import LogLikelihood, estimate_log_likelihood
@@ -129,8 +130,8 @@ class _Layered(Model):
         pair = self._pair()
         chain = start_chain(pair, pair.sample_p(n, generator), generator)
         settings = GibbsSettings(proposals=check_count(proposals, "proposals"))
-        for chain in gibbs_chain(pair, chain, gibbs_steps, generator, settings):  # noqa: B007
-            pass
+        for _state in gibbs_chain(pair, chain, gibbs_steps, generator, settings):
+            chain = _state
         return pair.expected_x(chain.h1) if expected else chain.x
 
 

@@ -13,7 +13,10 @@ from bihm_repro.engine.symbolic import T, function, shared
 from bihm_repro.ops.adam import AdamUpdate, adam_update
 from bihm_repro.ops.bernoulli import SampleLayer, ScoreLayer, sample_layer, score_layer
 from bihm_repro.ops.gradients import (
-    SummedResidual, WeightedGradient, summed_residual, weighted_gradient,
+    SummedResidual,
+    WeightedGradient,
+    summed_residual,
+    weighted_gradient,
 )
 from bihm_repro.ops.random_numbers import uniform
 
@@ -68,9 +71,9 @@ def test_sample_layer_equals_reference(compiled_sample, shape, repeats):
 def test_sample_layer_equals_its_definition():
     """h = [u < s(l)], log q = sum h l - softplus(l), residual s(l) - h, written out in float64."""
     logits = normal(40, 19, scale=3)
-    l, draw = T.matrix(), T.lscalar()
-    drawn = sample_layer(l, repeats=1, seed=5, draw=draw, wants="residual")
-    sample, log_q, residual = function([l, draw], list(drawn))(logits, 2)
+    logit, draw = T.matrix(), T.lscalar()
+    drawn = sample_layer(logit, repeats=1, seed=5, draw=draw, wants="residual")
+    sample, log_q, residual = function([logit, draw], list(drawn))(logits, 2)
     wide = logits.astype(np.float64)
     probability = 1 / (1 + np.exp(-wide))
     h = (uniform(5, 2, 40, 19) < probability).astype(float)
@@ -82,9 +85,10 @@ def test_sample_layer_equals_its_definition():
 def test_samples_have_the_right_frequencies():
     probability = np.array([0.001, 0.1, 0.5, 0.9, 0.999])
     logits = np.log(probability / (1 - probability)).astype(np.float32)[None]
-    l, count = T.matrix(), T.lscalar()
+    logit, count = T.matrix(), T.lscalar()
     n = 200_000
-    drawn = function([l, count], sample_layer(l, repeats=count, seed=1, draw=0).sample)(logits, n)
+    run = function([logit, count], sample_layer(logit, repeats=count, seed=1, draw=0).sample)
+    drawn = run(logits, n)
     error = np.sqrt(probability * (1 - probability) / n)
     assert np.all(np.abs(drawn.mean(axis=0) - probability) < 4 * error)
 
@@ -114,8 +118,8 @@ def test_score_layer_equals_reference(compiled_score, shape, repeats):
 @pytest.mark.parametrize("logit", [-1e4, -88.0, -50.0, -1e-6, 0.0, 1e-6, 50.0, 88.0, 1e4])
 @pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
 def test_extreme_logits_are_exact(logit, value):
-    l, v = T.matrix(), T.matrix()
-    run = function([v, l], list(score_layer(v, l, wants_residual=True)))
+    logit, v = T.matrix(), T.matrix()
+    run = function([v, logit], list(score_layer(v, logit, wants_residual=True)))
     log_p, residual = run(np.full((1, 3), value, np.float32), np.full((1, 3), logit, np.float32))
     wide = float(np.float32(logit))
     assert log_p[0] == pytest.approx(3 * (np.float32(value) * wide - np.logaddexp(0, wide)),
@@ -127,15 +131,15 @@ def test_extreme_logits_are_exact(logit, value):
 def test_long_rows_keep_their_precision():
     """The product trick holds over thousands of units of any size."""
     logits = normal(3, 5000, scale=0.01)
-    l, v = T.matrix(), T.matrix()
-    found = function([v, l], score_layer(v, l).log_p)(np.zeros_like(logits), logits)
+    logit, v = T.matrix(), T.matrix()
+    found = function([v, logit], score_layer(v, logit).log_p)(np.zeros_like(logits), logits)
     assert found == pytest.approx(-np.logaddexp(0, logits.astype(float)).sum(axis=1), rel=1e-6)
 
 
 def test_rows_that_are_not_contiguous_are_read_rightly():
     values, logits = binary(6, 4), normal(6, 4)
-    l, v = T.matrix(), T.matrix()
-    run = function([v, l], score_layer(v, l).log_p)
+    logit, v = T.matrix(), T.matrix()
+    run = function([v, logit], score_layer(v, logit).log_p)
     plain = run(values, logits)
     strided = run(np.asfortranarray(values), np.repeat(logits, 2, axis=1)[:, ::2])
     assert np.array_equal(plain, strided)
@@ -200,7 +204,7 @@ import numpy as np, sys
 from bihm_repro.engine.symbolic import T, function
 from bihm_repro.ops.bernoulli import sample_layer
 l = T.matrix()
-run = function([l], sample_layer(l, repeats=4, seed=3, draw=8).sample)
+run = function([l], sample_layer(logit, repeats=4, seed=3, draw=8).sample)
 logits = np.linspace(-4, 4, 500 * 300, dtype=np.float32).reshape(500, 300)
 sys.stdout.buffer.write(np.packbits(run(logits).astype(bool)).tobytes())
 """

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
     choose(args.engine, args.device, args.threads)
     folder = RunDirectory(args.run)
-    folder.recipe   # a clear line where this is no run folder, before the engine is loaded
+    _ = folder.recipe    # a clear line where this is no run folder, before the engine is loaded
     from bihm_repro.estimators.evaluate import evaluate_run, write_z_trace
 
     if args.z_trace is not None:

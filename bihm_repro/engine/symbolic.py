@@ -22,9 +22,29 @@ device = device_name()
 
 if engine == "theano":
     from bihm_repro.engine.theano_engine import (
-        Apply, COp, MethodNotDefined, T, blas, floatX, function, grad, shared, threads, version,
+        Apply,
+        COp,
+        MethodNotDefined,
+        T,
+        blas,
+        floatX,
+        function,
+        grad,
+        shared,
+        threads,
+        version,
     )
 else:
     from bihm_repro.engine.pytensor_engine import (
-        Apply, COp, MethodNotDefined, T, blas, floatX, function, grad, shared, threads, version,
+        Apply,
+        COp,
+        MethodNotDefined,
+        T,
+        blas,
+        floatX,
+        function,
+        grad,
+        shared,
+        threads,
+        version,
     )

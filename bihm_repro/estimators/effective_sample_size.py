@@ -11,7 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from bihm_repro.estimators.streaming import (
-    LogSumExp, LogWeights, block_shape, blocks, check_count, check_data, standard_error,
+    LogSumExp,
+    LogWeights,
+    block_shape,
+    blocks,
+    check_count,
+    check_data,
+    standard_error,
 )
 from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.progress import progress

@@ -10,9 +10,7 @@ w_k - 1/K have the same expectation in the limit and far less variance: the cont
 
 from __future__ import annotations
 
-from bihm_repro.models.helmholtz import (
-    HelmholtzMachine, TrainingGraph, log_mean_exp, normalised,
-)
+from bihm_repro.models.helmholtz import HelmholtzMachine, TrainingGraph, log_mean_exp, normalised
 
 __all__ = ["BidirectionalHelmholtzMachine"]
 

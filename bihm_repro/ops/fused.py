@@ -13,8 +13,8 @@ __all__ = ["FusedOp", "BLOCK_FLOATS", "GRADIENT_ROWS"]
 
 # Logits made at a time by one thread: 1 MiB, which stays in cache while it is consumed.
 BLOCK_FLOATS = 262144
-# Rows scaled at a time for a weight gradient: long enough products, short enough to stay in cache.
-GRADIENT_ROWS = 256
+# Rows scaled at a time for a weight gradient: few, long products, and a bound on their memory.
+GRADIENT_ROWS = 2048
 
 _KERNELS = (Path(__file__).parent / "kernels.h").read_text(encoding="utf-8")
 _ARRAYS = """

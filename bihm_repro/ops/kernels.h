@@ -344,49 +344,60 @@ static bool score_layer(const float* values, const float* h, const float* w, con
     return ok;
 }
 
+// out (rows, width) = diag(weight) in, by this thread's share of the rows.
+static inline void scale_rows(const float* in, const float* weight, npy_intp rows, npy_intp width,
+                              float* out) {
+#pragma omp for schedule(static)
+    for (npy_intp i = 0; i < rows; ++i) {
+        const float scale = weight[i];
+        for (npy_intp j = 0; j < width; ++j) out[i * width + j] = scale * in[i * width + j];
+    }
+}
+
 // gradient (inputs, units) = a^T diag(weight) r and bias gradient (units) = weight^T r.
-// Panels of r's columns are scaled, some rows at a time, into memory that stays in cache.
+// The narrower of a and r is scaled, then panels of the wider one's columns are multiplied with it.
 static bool weighted_gradient(const float* a, const float* r, const float* weight, npy_intp n,
                               npy_intp inputs, npy_intp units, float* gradient, float* bias) {
-    bool ok = true;
     SingleThreadedBlas guard;
     const double work = (double)n * units * inputs;
-    const Blocks panels(units, 256, work > 2e5 && units >= 32);
+    const bool wide_output = units >= inputs;
+    const npy_intp wide = wide_output ? units : inputs, narrow = wide_output ? inputs : units;
     const npy_intp most = std::min<npy_intp>(n, BIHM_GRADIENT_ROWS);
-    if (n == 0) {
-        std::fill(gradient, gradient + inputs * units, 0.0f);
-        std::fill(bias, bias + units, 0.0f);
-    }
-#pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
-    {
-        float* scaled = scratch(most * panels.size + 1);
-        ok = scaled != nullptr;
+    const Blocks panels(wide, 256, work > 2e5 && wide >= 32);
+    const Blocks sums(units, 256, work > 2e5 && units >= 32);
+    float* scaled = scratch(most * narrow + 1);
+    if (!scaled) return false;
+    std::fill(bias, bias + units, 0.0f);
+    if (n == 0) std::fill(gradient, gradient + inputs * units, 0.0f);
+#pragma omp parallel num_threads(team_size(work))
+    for (npy_intp from = 0; from < n; from += most) {
+        const npy_intp rows = std::min(most, n - from);
+        const float *a_part = a + from * inputs, *r_part = r + from * units;
+        const float* w_part = weight + from;
+        scale_rows(wide_output ? a_part : r_part, w_part, rows, narrow, scaled);
+#pragma omp for schedule(static) nowait
+        for (npy_intp block = 0; block < sums.count; ++block) {
+            const Range mine = sums[block];
+            for (npy_intp i = 0; i < rows; ++i)
+                for (npy_intp j = mine.begin; j < mine.end; ++j)
+                    bias[j] += w_part[i] * r_part[i * units + j];
+        }
+        const float one = 1.0f, beta = from == 0 ? 0.0f : 1.0f;
+        const int k = (int)rows, ld_a = (int)inputs, ld_r = (int)units;
 #pragma omp for schedule(static)
         for (npy_intp panel = 0; panel < panels.count; ++panel) {
             const Range mine = panels[panel];
-            const npy_intp width = mine.end - mine.begin;
-            float* sums = bias + mine.begin;
-            std::fill(sums, sums + width, 0.0f);
-            for (npy_intp from = 0; ok && from < n; from += most) {
-                const npy_intp rows = std::min(most, n - from);
-                for (npy_intp i = 0; i < rows; ++i) {
-                    const float scale = weight[from + i];
-                    const float* source = r + (from + i) * units + mine.begin;
-                    float* target = scaled + i * width;
-                    for (npy_intp j = 0; j < width; ++j) {
-                        target[j] = scale * source[j];
-                        sums[j] += target[j];
-                    }
-                }
-                const int m = (int)width, columns = (int)inputs, k = (int)rows, ld = (int)units;
-                const float one = 1.0f, beta = from == 0 ? 0.0f : 1.0f;
-                sgemm_("N", "T", &m, &columns, &k, &one, scaled, &m, a + from * inputs, &columns,
-                       &beta, gradient + mine.begin, &ld);
-            }
+            const int width = (int)(mine.end - mine.begin);
+            if (wide_output)
+                sgemm_("N", "T", &width, &ld_a, &k, &one, r_part + mine.begin, &ld_r, scaled,
+                       &ld_a, &beta, gradient + mine.begin, &ld_r);
+            else
+                sgemm_("N", "T", &ld_r, &width, &k, &one, scaled, &ld_r, a_part + mine.begin,
+                       &ld_a, &beta, gradient + mine.begin * units, &ld_r);
         }
-        std::free(scaled);
     }
-    return ok;
+    std::free(scaled);
+    return true;
 }
 
 // For a layer drawn `repeats` times from one mean: r (n, units) = sum_k weight (mean - sample).
