@@ -149,7 +149,6 @@ class TorchPeer:
         """A function that runs `count` updates."""
         if task != "update":
             raise ValueError(f"the PyTorch peer has no task {task!r}")
-        torch.set_num_threads(2)
         data = [torch.from_numpy(x) for x in batches(case, 8)]
         parameters = {n: torch.from_numpy(v) for n, v in initial_parameters(case).items()}
         draws = [torch.empty(case.samples, case.batch, units) for units in case.layers]
