@@ -118,8 +118,8 @@ def test_score_layer_equals_reference(compiled_score, shape, repeats):
 @pytest.mark.parametrize("logit", [-1e4, -88.0, -50.0, -1e-6, 0.0, 1e-6, 50.0, 88.0, 1e4])
 @pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
 def test_extreme_logits_are_exact(logit, value):
-    logit, v = T.matrix(), T.matrix()
-    run = function([v, logit], list(score_layer(v, logit, wants_residual=True)))
+    a, v = T.matrix(), T.matrix()
+    run = function([v, a], list(score_layer(v, a, wants_residual=True)))
     log_p, residual = run(np.full((1, 3), value, np.float32), np.full((1, 3), logit, np.float32))
     wide = float(np.float32(logit))
     assert log_p[0] == pytest.approx(3 * (np.float32(value) * wide - np.logaddexp(0, wide)),
@@ -203,8 +203,8 @@ THREADS = """
 import numpy as np, sys
 from bihm_repro.engine.symbolic import T, function
 from bihm_repro.ops.bernoulli import sample_layer
-l = T.matrix()
-run = function([l], sample_layer(logit, repeats=4, seed=3, draw=8).sample)
+logit = T.matrix()
+run = function([logit], sample_layer(logit, repeats=4, seed=3, draw=8).sample)
 logits = np.linspace(-4, 4, 500 * 300, dtype=np.float32).reshape(500, 300)
 sys.stdout.buffer.write(np.packbits(run(logits).astype(bool)).tobytes())
 """
