@@ -42,7 +42,7 @@ class VariationalAutoencoder(GaussianAutoencoder):
         passed = self.both_ways(x, samples, seed, draw, train=True)
         divergence = divergence_from_prior(passed.draws[0].moments).sum()
         each = np.full((1, samples), 1.0 / samples, dtype=self.dtype)
-        weight = (T.ones_like(x[:, :1]) * each).flatten()
+        weight = (T.ones_like(x[:, 0]).dimshuffle(0, "x") * each).flatten()
         gradients = self.gradients(passed.decoded, weight, divergence)
         bound = T.dot(weight, passed.decoded.log_prob) - divergence
         monitors = {"log_p": log_mean_exp(passed.log_r).sum(), "bound": bound}
