@@ -103,9 +103,8 @@ struct LogSum {
     double logs = 0.0;
     int factors = 0;
 
-    inline void add(v8f one_plus_e, v8f term) {
+    inline void multiply(v8f one_plus_e) {
         product *= one_plus_e;
-        linear += term;
         if (++factors == 60) flush();
     }
     inline void flush() {
@@ -115,11 +114,14 @@ struct LogSum {
         product = splat(1.0f);
         factors = 0;
     }
-    inline float total() {
-        flush();
+    inline double linear_total() const {
         double sum = 0.0;
         for (int j = 0; j < 8; ++j) sum += (double)linear[j];
-        return (float)(sum - logs);
+        return sum;
+    }
+    inline float total() {
+        flush();
+        return (float)(linear_total() - logs);
     }
 };
 
@@ -139,9 +141,12 @@ static inline v8f positive_part(v8f l) { return select(l > 0.0f, l, splat(0.0f))
 // values 0: probability 0, factor 1, term 0.
 static const float ABSENT = -1e30f;
 
-// Draws one row of `n` units from `logits` (+ bias where given). `residual` may be `logits`.
-static inline float sample_row(const float* logits, const float* bias, int n, Key key,
-                               uint32_t row, float* sample, float* residual) {
+// Draws one row of `n` units from `logits` (+ bias where given); returns its log-probability.
+// Where `probability` is given, probabilities come from there, and the sum of log(1 + e) that
+// belongs to them is `known`: what a layer that is drawn many times from one row of logits shares.
+static inline float sample_row(const float* logits, const float* bias, const float* probability,
+                               float known, int n, Key key, uint32_t row, float* sample,
+                               float* residual) {
     LogSum sum;
     const v8u lanes = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int j = 0; j < n; j += 16) {
@@ -150,22 +155,45 @@ static inline float sample_row(const float* logits, const float* bias, int n, Ke
         for (int half = 0; half < 2; ++half) {
             const int at = j + 8 * half, width = n - at;
             if (width <= 0) break;
+            const bool whole = width >= 8;
             const v8f u = to_uniform(half ? second : first);
-            v8f l = width >= 8 ? load(logits + at) : load_part(logits + at, width, ABSENT);
-            if (bias) l += width >= 8 ? load(bias + at) : load_part(bias + at, width, 0.0f);
-            const Sigmoid s = sigmoid(l);
-            const v8f h = select(u < s.probability, splat(1.0f), splat(0.0f));
-            sum.add(s.one_plus_e, h * l - positive_part(l));
-            if (width >= 8) {
+            v8f l = whole ? load(logits + at) : load_part(logits + at, width, ABSENT);
+            if (bias) l += whole ? load(bias + at) : load_part(bias + at, width, 0.0f);
+            v8f p;
+            if (probability) {
+                p = whole ? load(probability + at) : load_part(probability + at, width, 0.0f);
+            } else {
+                const Sigmoid s = sigmoid(l);
+                p = s.probability;
+                sum.multiply(s.one_plus_e);
+            }
+            const v8f h = select(u < p, splat(1.0f), splat(0.0f));
+            sum.linear += h * l - positive_part(l);
+            if (whole) {
                 store(sample + at, h);
-                if (residual) store(residual + at, s.probability - h);
+                if (residual) store(residual + at, p - h);
             } else {
                 store_part(sample + at, h, width);
-                if (residual) store_part(residual + at, s.probability - h, width);
+                if (residual) store_part(residual + at, p - h, width);
             }
         }
     }
-    return sum.total();
+    return probability ? (float)sum.linear_total() - known : sum.total();
+}
+
+// The units' probabilities; returns the sum of log(1 + e) that belongs to them.
+static inline float probability_row(const float* logits, const float* bias, int n,
+                                    float* probability) {
+    LogSum sum;
+    for (int j = 0; j < n; j += 8) {
+        const int width = std::min(8, n - j);
+        v8f l = load_part(logits + j, width, ABSENT);
+        if (bias) l += load_part(bias + j, width, 0.0f);
+        const Sigmoid s = sigmoid(l);
+        sum.multiply(s.one_plus_e);
+        store_part(probability + j, s.probability, width);
+    }
+    return -sum.total();
 }
 
 // Log-probability of the given values; `residual` may be `logits`.
@@ -185,7 +213,8 @@ static inline float score_row(const float* logits, const float* bias, const floa
         v8i positive = l >= 0.0f;
         const v8f e = exp_of_negative(select(positive, -l, l));
         const v8f one_plus_e = 1.0f + e;
-        sum.add(one_plus_e, v * l - positive_part(l));
+        sum.multiply(one_plus_e);
+        sum.linear += v * l - positive_part(l);
         if (residual) {
             const v8f inverse = 1.0f / one_plus_e;
             const v8f r = select(positive, inverse, e * inverse) - v;
@@ -193,16 +222,6 @@ static inline float score_row(const float* logits, const float* bias, const floa
         }
     }
     return sum.total();
-}
-
-static inline void probability_row(const float* logits, const float* bias, npy_intp n,
-                                   float* probability) {
-    for (npy_intp j = 0; j < n; j += 8) {
-        const int width = (int)std::min<npy_intp>(8, n - j);
-        v8f l = load_part(logits + j, width, 0.0f);
-        if (bias) l += load_part(bias + j, width, 0.0f);
-        store_part(probability + j, sigmoid(l).probability, width);
-    }
 }
 
 // ---------------------------------------------------------------- threads and products
@@ -289,10 +308,12 @@ static bool sample_layer(const float* x, const float* w, const float* bias, npy_
     SingleThreadedBlas guard;
     const double work = (double)n * units * ((w ? inputs : 0) + 16.0 * repeats);
     const Blocks blocks = row_blocks(n, units);
+    const bool shared = repeats > 1 || mean;
 #pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
     {
         float* logits = w ? scratch(blocks.size * units) : nullptr;
-        ok = !w || logits;
+        float* own = shared && !mean ? scratch(units) : nullptr;
+        ok = (!w || logits) && (!shared || mean || own);
 #pragma omp for schedule(static)
         for (npy_intp block = 0; block < blocks.count; ++block) {
             const Range rows = blocks[block];
@@ -301,14 +322,16 @@ static bool sample_layer(const float* x, const float* w, const float* bias, npy_
                            units);
             for (npy_intp i = rows.begin; i < rows.end; ++i) {
                 const float* l = w ? logits + (i - rows.begin) * units : x + i * units;
+                float* p = mean ? mean + i * units : own;
+                const float known = shared ? probability_row(l, bias, (int)units, p) : 0.0f;
                 for (npy_intp row = i * repeats; row < (i + 1) * repeats; ++row)
-                    log_q[row] = sample_row(l, bias, (int)units, key, (uint32_t)row,
+                    log_q[row] = sample_row(l, bias, p, known, (int)units, key, (uint32_t)row,
                                             sample + row * units,
                                             residual ? residual + row * units : nullptr);
-                if (mean) probability_row(l, bias, units, mean + i * units);
             }
         }
         std::free(logits);
+        std::free(own);
     }
     return ok;
 }
