@@ -44,6 +44,8 @@ def draw_key(seed, draw) -> tuple:
 
 def random_bits(seed, draw, rows: int, columns: int):
     """Random 32-bit words of shape ``(rows, columns)``; the numbers of both must be Python's."""
+    if rows < 1 or columns < 1:
+        raise ValueError(f"{rows} rows of {columns} random numbers: a count is below 1")
     blocks = -(-columns // 16)
     slots = jnp.broadcast_to(jnp.arange(blocks * 8, dtype=jnp.uint32), (rows, blocks * 8))
     lines = jnp.broadcast_to(jnp.arange(rows, dtype=jnp.uint32)[:, None], slots.shape)
