@@ -16,8 +16,8 @@ def compiled(model, samples, seed=5):
     graph = model.training_graph(x, samples, seed, draw)
     outputs = [graph.gradients[p] for p in model.parameters] + list(graph.monitors.values())
     # The reference in numpy needs no compiler, and a compilation would take most of the time.
-    run = function([x, draw], outputs,
-                   mode="FAST_COMPILE" if model.dtype == "float64" else None)
+    options = {"mode": "FAST_COMPILE"} if model.dtype == "float64" else {}
+    run = function([x, draw], outputs, **options)
 
     def call(x, draw=0):
         found = run(np.asarray(x, model.dtype), draw)

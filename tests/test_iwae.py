@@ -40,18 +40,17 @@ def test_one_sample_is_the_sampled_bound_of_the_vae():
                                  dtype="float64").allocate()
     vae.set_values(iwae.get_values())
     x = states(3)
-    sampled = compiled(iwae, 1)(x)
-    with_closed_form = compiled(vae, 1)(x)
+    run_iwae, run_vae = compiled(iwae, 1), compiled(vae, 1)
+    sampled, with_closed_form = run_iwae(x), run_vae(x)
     assert sampled["log_p"] == pytest.approx(with_closed_form["log_p"], abs=1e-12)
-    # p sees the divergence through the samples only, so its gradients are the VAE's, bit by bit;
+    # p sees the divergence through the samples only, so its gradients are the VAE's digit by digit;
     # q's agree on average over the noise.
     for name in vae.get_values():
         if name.startswith("p"):
             assert sampled[name] == pytest.approx(with_closed_form[name], abs=1e-12)
     many = np.tile(x, (200, 1))
-    runs = [(compiled_call(many, d)) for compiled_call in (compiled(iwae, 1), compiled(vae, 1))
-            for d in range(30)]
-    difference = np.array([a["q0.mean.W"] - b["q0.mean.W"] for a, b in zip(runs[:30], runs[30:])])
+    difference = np.array([run_iwae(many, draw)["q0.mean.W"] - run_vae(many, draw)["q0.mean.W"]
+                           for draw in range(30)])
     error = difference.std(axis=0, ddof=1) / np.sqrt(30)
     assert np.all(np.abs(difference.mean(axis=0)) < 4.5 * error + 1e-9)
 

@@ -28,8 +28,8 @@ def gradients_of_calls(model, x, samples, calls, control_variate, seed=5):
     rows, draw = T.matrix("x", dtype=model.dtype), T.lscalar("draw")
     graph = model.training_graph(rows, samples, seed, draw, control_variate=control_variate)
     # The reference in numpy needs no compiler, and a compilation would take most of the time.
-    mode = "FAST_COMPILE" if model.dtype == "float64" else None
-    run = function([rows, draw], [graph.gradients[p] for p in model.parameters], mode=mode)
+    options = {"mode": "FAST_COMPILE"} if model.dtype == "float64" else {}
+    run = function([rows, draw], [graph.gradients[p] for p in model.parameters], **options)
     found = [run(x.astype(model.dtype), call * graph.draws) for call in range(calls)]
     return {p.name: np.array([g[i] for g in found], float)
             for i, p in enumerate(model.parameters)}
