@@ -27,7 +27,7 @@ def _flags() -> dict[str, str]:
         "device": "cpu",
         "openmp": "False",
         "mode": "Mode",
-        "linker": "py" if on_jax else "cvm",
+        "linker": "cvm" if compiler else "py",
         "cxx": compiler,
         "blas__ldflags": blas.flags if blas else "",
         "gcc__cxxflags": "-O3 -fno-math-errno -fno-trapping-math",
