@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,11 +50,12 @@ class Model:
     """
 
     kind = ""
+    defaults: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, layers: Sequence[int], **settings: Any) -> None:
         check_sizes(1, layers)
         self.settings = ModelRecipe(kind=self.kind, layers=tuple(int(n) for n in layers),
-                                    **settings)
+                                    **{**self.defaults, **settings})
         self._symbolic: Any = None
 
     # -- training
@@ -178,12 +179,14 @@ class VAE(Model):
     """The variational autoencoder with Gaussian latents."""
 
     kind = "vae"
+    defaults = {"hidden": (500, 500), "weights": "gaussian", "bias": 0.0}
 
 
 class IWAE(Model):
     """The importance-weighted autoencoder."""
 
     kind = "iwae"
+    defaults = VAE.defaults
 
 
 _CLASSES = {cls.kind: cls for cls in (BiHM, RWS, VAE, IWAE)}
