@@ -18,6 +18,8 @@ def _logits(arrays: tuple):
     if len(arrays) == 1:
         return arrays[0]
     x, weights, bias = arrays
+    if x.shape[1] != weights.shape[0] or weights.shape[1] != bias.shape[0]:
+        raise ValueError(f"shapes do not fit: {x.shape}, {weights.shape}, {bias.shape}")
     return x @ weights + bias
 
 
@@ -48,6 +50,8 @@ def sample_layer(arrays: tuple, repeats, seed, draw, wants: str) -> tuple:
 def score_layer(values, arrays: tuple, wants_residual: bool):
     """``arrays`` is (h, W, b) or (logits,); see ``bernoulli.score_layer``."""
     logits = _logits(arrays)
+    if logits.shape[0] % values.shape[0] or logits.shape[1] != values.shape[1]:
+        raise ValueError(f"shapes do not fit: values {values.shape}, logits {logits.shape}")
     values = _repeated(values, logits.shape[0] // values.shape[0])
     log_p = _row_log_probability(values, logits)
     return (log_p, jax.nn.sigmoid(logits) - values) if wants_residual else log_p
