@@ -21,30 +21,10 @@ engine = engine_name()
 device = device_name()
 
 if engine == "theano":
-    from bihm_repro.engine.theano_engine import (
-        Apply,
-        COp,
-        MethodNotDefined,
-        T,
-        blas,
-        floatX,
-        function,
-        grad,
-        shared,
-        threads,
-        version,
-    )
+    from bihm_repro.engine import theano_engine as _engine
 else:
-    from bihm_repro.engine.pytensor_engine import (
-        Apply,
-        COp,
-        MethodNotDefined,
-        T,
-        blas,
-        floatX,
-        function,
-        grad,
-        shared,
-        threads,
-        version,
-    )
+    from bihm_repro.engine import pytensor_engine as _engine
+
+Apply, COp, MethodNotDefined = _engine.Apply, _engine.COp, _engine.MethodNotDefined
+T, function, grad, shared = _engine.T, _engine.function, _engine.grad, _engine.shared
+blas, floatX, threads, version = _engine.blas, _engine.floatX, _engine.threads, _engine.version
