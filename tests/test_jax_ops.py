@@ -8,6 +8,7 @@ import pytest
 from bihm_repro.engine.symbolic import T
 from bihm_repro.ops import random_numbers
 from bihm_repro.ops.adam import AdamUpdate
+from bihm_repro.ops.affine import Affine
 from bihm_repro.ops.bernoulli import SampleLayer, ScoreLayer
 from bihm_repro.ops.gradients import SummedResidual, WeightedGradient
 from bihm_repro.ops.normal import StandardNormal
@@ -80,6 +81,12 @@ def test_sample_layer(wants, repeats):
         assert np.array_equal(found[0], expected[0])
         for f, e in zip(found[1:], expected[1:]):
             assert f == pytest.approx(e, rel=1e-5, abs=2e-6)
+
+
+def test_affine():
+    arrays = binary(12, 20), normal(20, 37), normal(37)
+    assert in_jax(Affine(), *arrays)[0] == pytest.approx(reference(Affine(), *arrays)[0],
+                                                         rel=1e-5, abs=2e-6)
 
 
 @pytest.mark.parametrize("wants_residual", [False, True])

@@ -11,6 +11,7 @@ import pytest
 
 from bihm_repro.engine.symbolic import T, function, shared
 from bihm_repro.ops.adam import AdamUpdate, adam_update
+from bihm_repro.ops.affine import Affine, affine
 from bihm_repro.ops.bernoulli import SampleLayer, ScoreLayer, sample_layer, score_layer
 from bihm_repro.ops.gradients import (
     SummedResidual,
@@ -91,6 +92,25 @@ def test_samples_have_the_right_frequencies():
     drawn = run(logits, n)
     error = np.sqrt(probability * (1 - probability) / n)
     assert np.all(np.abs(drawn.mean(axis=0) - probability) < 4 * error)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (3000, 20, 300)])
+def test_affine_equals_reference_and_gives_the_layer_ops_their_logits(shape):
+    n, inputs, units = shape
+    x, w, b = T.matrix(), T.matrix(), T.vector()
+    arrays = binary(n, inputs), normal(inputs, units, scale=2), normal(units)
+    logits, of_layer, of_logits = function(
+        [x, w, b], [affine(x, w, b),
+                    sample_layer(x, w, b, repeats=2, seed=1, draw=3).sample,
+                    sample_layer(affine(x, w, b), repeats=2, seed=1, draw=3).sample])(*arrays)
+    assert logits == pytest.approx(reference(Affine(), *arrays)[0], rel=1e-5, abs=1e-5)
+    assert np.array_equal(of_layer, of_logits)
+
+
+def test_affine_refuses_shapes_that_do_not_fit():
+    x, w, b = T.matrix(), T.matrix(), T.vector()
+    with pytest.raises(ValueError):
+        function([x, w, b], affine(x, w, b))(normal(4, 3), normal(2, 5), normal(5))
 
 
 @pytest.fixture(scope="module", params=[True, False])

@@ -14,6 +14,7 @@ from bihm_repro.bricks.base import BIAS, WEIGHT, Brick
 from bihm_repro.bricks.initialization import Initialization
 from bihm_repro.bricks.mlp import MLP
 from bihm_repro.engine.symbolic import T, floatX, grad
+from bihm_repro.ops.affine import affine
 from bihm_repro.ops.bernoulli import sample_layer, score_layer
 from bihm_repro.ops.gradients import summed_residual, weighted_gradient
 
@@ -65,16 +66,20 @@ class BernoulliLayer(Brick):
 
     def mean(self, x):
         """The units' probabilities, (rows, units)."""
-        logits = T.dot(self._features(x), self.W) + self.b
-        return T.exp(-_softplus(-logits))
+        return T.exp(-_softplus(-self.logits(x)))
 
-    def sample(self, x, *, repeats=1, seed: int, draw, train: bool = False) -> Draw:
+    def logits(self, x):
+        """What ``sample`` and ``score`` take, so that both may share it: (rows, units)."""
+        return affine(self._features(x), self.W, self.b)
+
+    def sample(self, x, *, repeats=1, seed: int, draw, train: bool = False,
+               logits=None) -> Draw:
         """Draw ``repeats`` samples for each row of ``x`` (n, inputs): n * repeats rows."""
         single = isinstance(repeats, int) and repeats == 1
         wants = "nothing" if not train else "residual" if single else "mean"
         features = self._features(x)
-        drawn = sample_layer(features, self.W, self.b, repeats=repeats, seed=seed, draw=draw,
-                             wants=wants)
+        given = (features, self.W, self.b) if logits is None else (logits,)
+        drawn = sample_layer(*given, repeats=repeats, seed=seed, draw=draw, wants=wants)
 
         def gradients(weight) -> dict:
             if single:
@@ -84,13 +89,14 @@ class BernoulliLayer(Brick):
 
         return Draw(drawn.sample, drawn.log_q, gradients)
 
-    def score(self, values, x, *, train: bool = False) -> Score:
+    def score(self, values, x, *, train: bool = False, logits=None) -> Score:
         """Log-probability of ``values`` given ``x`` (rows, inputs).
 
         ``values`` has as many rows, or a row for each group of K rows of ``x``.
         """
         features = self._features(x)
-        scored = score_layer(values, features, self.W, self.b, wants_residual=train)
+        given = (features, self.W, self.b) if logits is None else (logits,)
+        scored = score_layer(values, *given, wants_residual=train)
         return Score(scored.log_p, lambda w: self._gradients(features, scored.residual, w))
 
     def _gradients(self, features, residual, weight) -> dict:

@@ -41,6 +41,7 @@ class BidirectionalHelmholtzMachine(HelmholtzMachine):
         x, h ~ p, and log_r (rows, inner) = log p(x, h') - log q(h'|x) with h' ~ q(h|x).
         """
         x, layers, log_p = self.generate(rows, seed, draw)
-        log_q = self.inference_score(x, layers).log_q
-        log_r, draws = self.log_weights(x, inner, seed, draw + len(self.p) + 1)
+        logits = self.q[0].logits(x)
+        log_q = self.inference_score(x, layers, logits=logits).log_q
+        log_r, draws = self.log_weights(x, inner, seed, draw + len(self.p) + 1, logits)
         return (log_q - log_p) / 2, log_r, draws + len(self.p) + 1

@@ -106,14 +106,17 @@ class HelmholtzMachine(Brick):
 
     # -- ancestral passes
 
-    def infer(self, x, samples, seed: int, draw, train: bool = False) -> Inference:
-        """h ~ q(h|x), ``samples`` for each row of ``x`` (batch, data_dim), side by side."""
+    def infer(self, x, samples, seed: int, draw, train: bool = False, logits=None) -> Inference:
+        """h ~ q(h|x), ``samples`` for each row of ``x`` (batch, data_dim), side by side.
+
+        ``logits`` are those of the first layer, where they have been made already.
+        """
         draws = []
         below, repeats = x, samples
         for i, layer in enumerate(self.q):
             draws.append(layer.sample(below, repeats=repeats, seed=seed, draw=draw + i,
-                                      train=train))
-            below, repeats = draws[-1].sample, 1
+                                      train=train, logits=logits))
+            below, repeats, logits = draws[-1].sample, 1, None
         return Inference([d.sample for d in draws], sum(d.log_prob for d in draws),
                          _together(draws))
 
@@ -125,10 +128,11 @@ class HelmholtzMachine(Brick):
         scores.append(self.prior.score(layers[-1]))
         return Joint(sum(s.log_prob for s in scores), _together(scores))
 
-    def inference_score(self, x, layers: list, train: bool = False) -> Inference:
-        """log q(h|x) of given layers, a row of ``x`` for each row of them."""
-        scores = [layer.score(values, below, train=train)
-                  for layer, values, below in zip(self.q, layers, [x, *layers[:-1]])]
+    def inference_score(self, x, layers: list, train: bool = False, logits=None) -> Inference:
+        """log q(h|x) of given layers, a row of ``x`` for each row of them; see ``infer``."""
+        known = [logits, *[None] * (len(layers) - 1)]
+        scores = [layer.score(values, below, train=train, logits=first) for
+                  layer, values, below, first in zip(self.q, layers, [x, *layers[:-1]], known)]
         return Inference(layers, sum(s.log_prob for s in scores), _together(scores))
 
     def generate(self, rows, seed: int, draw) -> tuple:
@@ -141,9 +145,9 @@ class HelmholtzMachine(Brick):
 
     # -- importance weights
 
-    def log_weights(self, x, samples, seed: int, draw) -> tuple:
+    def log_weights(self, x, samples, seed: int, draw, logits=None) -> tuple:
         """(log r, draws) with log r = log p(x, h) - log q(h|x), (batch, samples), h ~ q(h|x)."""
-        inference = self.infer(x, samples, seed, draw)
+        inference = self.infer(x, samples, seed, draw, logits=logits)
         log_r = self.joint(x, inference.layers).log_p - inference.log_q
         return log_r.reshape((x.shape[0], samples)), len(self.q)
 

@@ -11,13 +11,18 @@ import jax.numpy as jnp
 
 from bihm_repro.ops.jax_random_numbers import uniform
 
-__all__ = ["sample_layer", "score_layer", "weighted_gradient", "summed_residual", "adam_update"]
+__all__ = ["affine", "sample_layer", "score_layer", "weighted_gradient", "summed_residual",
+           "adam_update"]
 
 
 def _logits(arrays: tuple):
     if len(arrays) == 1:
         return arrays[0]
-    x, weights, bias = arrays
+    return affine(*arrays)
+
+
+def affine(x, weights, bias):
+    """x W + b; see ``affine.affine``."""
     if x.shape[1] != weights.shape[0] or weights.shape[1] != bias.shape[0]:
         raise ValueError(f"shapes do not fit: {x.shape}, {weights.shape}, {bias.shape}")
     return x @ weights + bias

@@ -298,6 +298,21 @@ static inline Blocks row_blocks(npy_intp n, npy_intp width) {
 
 // ---------------------------------------------------------------- layers
 
+// out (n, units) = x w + bias.
+static void affine(const float* x, const float* w, const float* bias, npy_intp n, npy_intp inputs,
+                   npy_intp units, float* out) {
+    SingleThreadedBlas guard;
+    const Blocks blocks = row_blocks(n, units);
+#pragma omp parallel for schedule(static) num_threads(team_size((double)n * units * inputs))
+    for (npy_intp block = 0; block < blocks.count; ++block) {
+        const Range rows = blocks[block];
+        product(x + rows.begin * inputs, w, out + rows.begin * units, rows.end - rows.begin,
+                inputs, units);
+        for (npy_intp i = rows.begin; i < rows.end; ++i)
+            for (npy_intp j = 0; j < units; ++j) out[i * units + j] += bias[j];
+    }
+}
+
 // Draws `repeats` samples for each of `n` inputs. With weights, logits = x w + bias, made block by
 // block; without, x holds the logits themselves. `residual` has a row a sample, `mean` a row an
 // input; either may be null. Returns false where memory ran out.
