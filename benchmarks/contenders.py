@@ -1,7 +1,7 @@
 """The runner's side: which contenders there are, and a process for each.
 
-Every contender gets all cores. Those that the virtual environment `.venv-bench` holds (their
-numpy differs) are missing where it was not made.
+Every contender gets all cores. Those that live in another virtual environment (their numpy
+differs) are missing where it was not made.
 """
 
 from __future__ import annotations
@@ -10,35 +10,45 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.architectures import Case
 
-__all__ = ["CONTENDERS", "Contender", "Worker", "WorkerError", "find_python"]
+__all__ = ["CONTENDERS", "PEERS", "Contender", "Worker", "WorkerError", "find_python"]
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ".venv-bench"
+SECOND_ENGINE = ".venv-pytensor"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A module to run as a worker; `cache` names the variable of its compile cache's folder."""
+    """A module to run as a worker.
+
+    `home` is its virtual environment, where it is not ours, `cache` names the variable of its
+    compile cache's folder, `settings` are variables of its environment.
+    """
 
     key: str
     title: str
     module: str
-    peer: bool = False
+    home: str = ""
     cache: str = ""
     tasks: tuple = ("update",)
+    settings: dict = field(default_factory=dict, hash=False)
 
 
 ESTIMATES = ("update", "log_likelihood", "log_z2")
 CONTENDERS = (
     Contender("sgemm", "sgemm floor", "benchmarks.sgemm_floor", tasks=ESTIMATES),
     Contender("ours", "ours", "benchmarks.ours", cache="XDG_CACHE_HOME", tasks=ESTIMATES),
-    Contender("jax", "JAX", "benchmarks.peer_jax", True, "JAX_COMPILATION_CACHE_DIR"),
-    Contender("torch", "PyTorch", "benchmarks.peer_torch", True),
+    Contender("pytensor", "ours, PyTensor", "benchmarks.ours", SECOND_ENGINE, "XDG_CACHE_HOME",
+              ESTIMATES, {"BIHM_ENGINE": "pytensor", "BIHM_DEVICE": "cpu"}),
+    Contender("jax_mode", "ours, JAX mode", "benchmarks.ours", SECOND_ENGINE, "XDG_CACHE_HOME",
+              settings={"BIHM_ENGINE": "pytensor", "BIHM_DEVICE": "jax-cpu"}),
+    Contender("jax", "JAX", "benchmarks.peer_jax", PEERS, "JAX_COMPILATION_CACHE_DIR"),
+    Contender("torch", "PyTorch", "benchmarks.peer_torch", PEERS),
     Contender("textbook", "textbook Theano", "benchmarks.textbook", cache="XDG_CACHE_HOME"),
 )
 
@@ -47,13 +57,13 @@ class WorkerError(RuntimeError):
     """A contender that cannot run, or that died; the message says why."""
 
 
-def find_python(contender: Contender) -> str:
-    """The interpreter that runs the contender."""
-    if not contender.peer:
+def find_python(home: str) -> str:
+    """The interpreter of the virtual environment `home`; ours where none is named."""
+    if not home:
         return sys.executable
-    path = ROOT / PEERS / "bin" / "python"
+    path = ROOT / home / "bin" / "python"
     if not path.exists():
-        raise WorkerError(f"{PEERS} is not there; `make bench` makes it")
+        raise WorkerError(f"{home} is not there; `make bench` makes it")
     return str(path)
 
 
@@ -71,13 +81,13 @@ class Worker:
     def __init__(self, contender: Contender, environment: dict = None):
         self.contender = contender
         self._process = subprocess.Popen(
-            [find_python(contender), "-m", contender.module],
+            [find_python(contender.home), "-m", contender.module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             cwd=ROOT,
-            env=_environment(environment or {}),
+            env=_environment({**contender.settings, **(environment or {})}),
         )
 
     def __enter__(self) -> Worker:

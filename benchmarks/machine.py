@@ -9,7 +9,7 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
-from benchmarks.contenders import ROOT, WorkerError, find_python
+from benchmarks.contenders import PEERS, ROOT, WorkerError, find_python
 from bihm_repro.engine.blas import find_blas
 
 __all__ = ["describe"]
@@ -42,11 +42,11 @@ def _versions() -> dict:
     return found
 
 
-def _peer_versions(peer) -> dict:
+def _peer_versions() -> dict:
     """Versions in the peers' own environment; empty where there is none."""
     code = f"from importlib.metadata import version as v; print(*map(v, {PEER_PACKAGES!r}))"
     try:
-        done = subprocess.run([find_python(peer), "-c", code], capture_output=True, text=True)
+        done = subprocess.run([find_python(PEERS), "-c", code], capture_output=True, text=True)
     except WorkerError:
         return {}
     return dict(zip(PEER_PACKAGES, done.stdout.split()))
@@ -59,8 +59,8 @@ def _commit() -> str:
     return done.stdout.strip()
 
 
-def describe(peer) -> dict:
-    """Processor, memory, versions, commit, time and load; `peer` is a contender of the peers."""
+def describe() -> dict:
+    """Processor, memory, versions, commit, time and load."""
     blas = find_blas()
     return {
         "processor": _processor(),
@@ -69,7 +69,7 @@ def describe(peer) -> dict:
         "system": platform.platform(),
         "python": platform.python_version(),
         "packages": _versions(),
-        "peer_packages": _peer_versions(peer),
+        "peer_packages": _peer_versions(),
         "blas": blas.library if blas else "none",
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

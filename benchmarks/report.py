@@ -9,6 +9,8 @@ __all__ = ["bench_json", "chart", "tables"]
 COLOURS = {
     "sgemm": "#9a9a9a",
     "ours": "#1b6ca8",
+    "pytensor": "#5b9fce",
+    "jax_mode": "#a9cde6",
     "jax": "#e08e2b",
     "torch": "#c0453a",
     "textbook": "#6b4f8a",
@@ -127,7 +129,7 @@ def _draw_updates(axes, ratios: dict) -> None:
     for position, contender in enumerate(CONTENDERS[1:]):
         pairs = [(i, one[contender.key]) for i, one in enumerate(ratios.values())
                  if contender.key in one]
-        places = [i + (position - 1.5) * width for i, _ in pairs]
+        places = [i + (position - len(CONTENDERS) / 2 + 1) * width for i, _ in pairs]
         bars = axes.bar(places, [height for _, height in pairs], 0.92 * width,
                         color=COLOURS[contender.key], label=contender.title if pairs else None)
         axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=1)
@@ -162,8 +164,8 @@ def chart(content: dict, path) -> None:
             for name, one in _ratios(details[task]).items() if "ours" in one]
     updates = _ratios(details["update"])
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(max(3.5, 0.95 * len(updates)) + 3.5, 4.2),
-        gridspec_kw={"width_ratios": [max(3.5, 0.95 * len(updates)), 2.4]},
+        1, 2, figsize=(max(3.5, 1.2 * len(updates)) + 3.5, 4.2),
+        gridspec_kw={"width_ratios": [max(3.5, 1.2 * len(updates)), 2.4]},
     )
     _draw_updates(left, updates)
     _draw_estimates(right, rows)
@@ -171,7 +173,7 @@ def chart(content: dict, path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", fontsize=8, frameon=False,
-                  ncol=min(len(labels), 5))
+                  ncol=min(len(labels), 7))
     figure.tight_layout(rect=(0, 0.07, 1, 1))
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.architectures import LAYERS, Case, cases, find_case
-from benchmarks.contenders import CONTENDERS, ROOT
+from benchmarks.contenders import ROOT
 from benchmarks.machine import describe
 from benchmarks.measure import compile_times, interleaved, passing, tell
 from benchmarks.report import bench_json, chart, tables
@@ -73,8 +73,7 @@ def _compile_entries(case: Case, contenders: list) -> dict:
 
 def measure(arguments: argparse.Namespace) -> Iterator[dict]:
     """The content of bench.json so far, again and again as it grows."""
-    peer = next(contender for contender in CONTENDERS if contender.peer)
-    extra = {"machine": describe(peer)}
+    extra = {"machine": describe()}
     contenders, extra["missing"] = passing()
     measured: dict = {"update": {}, "log_likelihood": {}, "log_z2": {}}
     for task, entries in measured.items():
