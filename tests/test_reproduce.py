@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_recipe import TOY_RECIPE
 
 from bihm_repro.cli import main
 from bihm_repro.commands import reproduce, reproduce_jobs
@@ -16,28 +17,9 @@ from bihm_repro.errors import InputError
 from bihm_repro.recipe import Recipe, find_recipe
 from bihm_repro.run_directory import RunDirectory
 
-RECIPE = """
-dataset = "bars"
-[model]
-layers = [5, 3]
-[training]
-batch_size = 500
-[[phases]]
-samples = 3
-learning_rate = 0.03
-max_epochs = 3
-[monitor]
-valid_samples = 3
-test_every = 0
-[evaluation]
-samples = [1, 20]
-z_samples = 500
-ess_samples = 20
-"""
-
 
 def test_the_chain_runs_once_then_checks_what_stands(tmp_path, capfd):
-    (tmp_path / "toy.toml").write_text(RECIPE)
+    (tmp_path / "toy.toml").write_text(TOY_RECIPE)
     command = ["reproduce", str(tmp_path / "toy.toml"), "--data", str(tmp_path / "data"),
                "--results", str(tmp_path / "results")]
     assert main(command) == 0

@@ -12,35 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_recipe import TOY_RECIPE
 
 from bihm_repro.cli import main
 from bihm_repro.commands.train import evaluation_line, run_name
 from bihm_repro.recipe import Recipe
 from bihm_repro.run_directory import RunDirectory
 
-RECIPE = """
-dataset = "bars"
-[model]
-layers = [5, 3]
-[training]
-batch_size = 500
-[[phases]]
-samples = 3
-learning_rate = 0.03
-max_epochs = 3
-[monitor]
-valid_samples = 3
-test_every = 0
-[evaluation]
-samples = [1, 20]
-z_samples = 500
-ess_samples = 0
-"""
-
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "toy.toml").write_text(RECIPE)
+    (tmp_path / "toy.toml").write_text(TOY_RECIPE)
     return tmp_path
 
 
