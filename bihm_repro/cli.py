@@ -13,8 +13,8 @@ from bihm_repro.errors import InputError, SetupError
 
 __all__ = ["main"]
 
-COMMANDS = ("doctor", "data", "train", "evaluate", "sample", "inpaint", "tables", "figures",
-            "gallery", "reproduce")
+COMMANDS = ("doctor", "data", "train", "evaluate", "layers", "sample", "inpaint", "tables",
+            "figures", "gallery", "reproduce")
 
 
 def _parser() -> argparse.ArgumentParser:
