@@ -124,6 +124,8 @@ def _draw_z(axes: Axes, spread: pd.DataFrame, over: str, letter: str, label: str
     axes.set_xlabel(label)
     axes.set_ylabel("estimate of $2\\,\\log\\,Z$")
     panel_title(axes, letter, {"A": "over outer samples", "B": "over all samples"}[letter])
+    low, high = axes.get_ylim()
+    axes.set_ylim(low - 0.45 * (high - low), high)      # room for the legend below the curves
     axes.legend(loc="lower right", handlelength=2.6)
 
 
@@ -140,7 +142,7 @@ def _draw_training(part: Figure, curve: pd.DataFrame) -> None:
                    **SERIES[name].line(label=SERIES[name].label, markersize=2.5, markevery=every))
     upper.set_ylim(*_view_of([*curve["log_p"], *curve["log_p_star"]]))
     upper.set_ylabel("test LL (nats)")
-    upper.legend(loc="lower right", handlelength=2.6)
+    upper.legend(loc="best", handlelength=2.6)
     lower.plot(curve["updates"], curve["log_z2"], **SERIES["log z2"].line(markersize=2.5,
                                                                                 markevery=every))
     lower.set_ylabel(SERIES["log z2"].label)
@@ -198,7 +200,7 @@ def draw_learning_curves(runs: Sequence[Run], places: Places | None = None) -> D
                        textcoords="offset points", ha="right", va="bottom", fontsize=6.5)
     panel_title(panels[0], "A", "over updates")
     panel_title(panels[1], "B", "over time")
-    panels[1].legend(loc="lower right", handlelength=2.6)
+    panels[1].legend(loc="best", handlelength=2.6)
     return Drawing(figure, {"": numbers}, left_out)
 
 

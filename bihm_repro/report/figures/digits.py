@@ -120,7 +120,7 @@ def _draw_sensitivity(axes: Axes, numbers: pd.DataFrame) -> None:
     axes.set_ylabel("test log-likelihood (nats)")
     panel_title(axes, "C", "sensitivity to $K$")
     if not numbers.empty:
-        axes.legend(loc="lower right", handlelength=2.6)
+        axes.legend(loc="best", handlelength=2.6)
 
 
 def draw_inpainting(runs: Sequence[Run], places: Places = PLACES, blocks: int = 4,
@@ -139,8 +139,9 @@ def draw_inpainting(runs: Sequence[Run], places: Places = PLACES, blocks: int = 
     for index, axes in enumerate(panels):
         part = _strips(pictures, FILLINGS)[index * rows:(index + 1) * rows]
         _show(axes, image_grid(part.reshape(-1, part.shape[-1]), (height, width), 2 + FILLINGS))
-    panel_title(panels[0], "", f"each block: original, masked, {FILLINGS} fillings after "
-                f"{GIBBS_INPAINTING} Gibbs iterations")
+    # A title of the figure, not of a panel: the panels then stay equally wide.
+    figure.suptitle(f"each block: original, masked, {FILLINGS} fillings after "
+                    f"{GIBBS_INPAINTING} Gibbs iterations", x=0.0, ha="left")
     return Drawing(figure, _frames(pictures), source=source)
 
 
