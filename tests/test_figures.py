@@ -82,6 +82,17 @@ def test_learning_curves_share_the_number_of_samples(mnist):
     assert [line.split()[1] for line in left_out] == ["RWS", "IWAE"]
 
 
+def test_learning_curves_show_the_best_of_every_kind(mnist):
+    """However far behind the others it is."""
+    runs = runs_of(mnist)
+    vae = next(run for run in runs if run.name == "mnist-vae")
+    vae.log[[c for c in vae.log if c.startswith("test_log_p")]] -= 100.0
+    drawing = curves.draw_learning_curves(runs)
+    best = drawing.numbers[""].groupby("kind")["log_p"].max()
+    assert best["vae"] < best["bihm"] - 50
+    assert drawing.figure.axes[0].get_ylim()[0] < best["vae"]
+
+
 def test_uci_dots_leave_out_what_cannot_be_compared(tmp_path):
     write_run(tmp_path, "adult", "adult", evaluated=evaluation(-13.5))
     write_run(tmp_path, "rws/adult", "adult", kind="rws", evaluated=evaluation(-13.9, star=False))

@@ -193,7 +193,9 @@ def draw_learning_curves(runs: Sequence[Run], places: Places | None = None) -> D
         axes.axhline(paper.MNIST_TEXT["log_p"].value, **PAPER_LINE)
         axes.set_xlabel(label)
     _thousands(panels[0])
-    panels[0].set_ylim(*_view_of([*numbers["log_p"], paper.MNIST_TEXT["log_p"].value]))
+    reached = numbers.groupby("kind")["log_p"].max()      # each kind's best has to be in view
+    top = paper.MNIST_TEXT["log_p"].value
+    panels[0].set_ylim(*_view_of([*numbers["log_p"], top], max(30.0, top - reached.min() + 6)))
     panels[0].set_ylabel(f"test $\\log\\,p(x)$, $K$ = {numbers['samples'].iloc[0]:,} (nats)")
     panels[0].annotate("the paper's BiHM, $-84.3$", (1, paper.MNIST_TEXT["log_p"].value),
                        xycoords=("axes fraction", "data"), xytext=(0, 2),
