@@ -5,11 +5,15 @@ A `Case` is one model at one mini-batch size and one number of samples K (Algori
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 
 __all__ = ["BATCH", "LAYERS", "SAMPLES", "TINY", "Case", "cases", "find_case"]
 
 BATCH = 100
+START, TRAINED = -1.0, -1.8
+"""Biases: the paper's first ones, by which 27% of the units are on, and ones for 14%, as many as in
+the lower layers of a trained MNIST model."""
 SAMPLES = (10, 100)
 
 LAYERS = {
@@ -30,11 +34,18 @@ class Case:
     layers: tuple
     samples: int
     batch: int = BATCH
+    bias: float = START
+
+    @property
+    def active(self) -> float:
+        """The share of the data, and about that of the units, that is on."""
+        return 1 / (1 + math.exp(-self.bias))
 
     @property
     def name(self) -> str:
-        """The key of this case in `results/bench.json`, such as `mnist-K10`."""
-        return f"{self.model}-K{self.samples}"
+        """The key of this case in `results/bench.json`: `mnist-K10`, `mnist-K10-14%`."""
+        share = "" if self.bias == START else f"-{self.active:.0%}"
+        return f"{self.model}-K{self.samples}{share}"
 
     @property
     def sizes(self) -> tuple:
@@ -61,12 +72,13 @@ TINY = Case("tiny", data_dim=7, layers=(6, 5, 3), samples=4, batch=3)
 
 
 def cases() -> list:
-    """All update cases: four recipes at K=10 and K=100."""
-    return [
+    """All update cases: four recipes at K=10 and K=100, and MNIST as it is when it is trained."""
+    start = [
         Case(model, data_dim, layers, samples)
         for model, (data_dim, layers) in LAYERS.items()
         for samples in SAMPLES
     ]
+    return start + [Case("mnist", *LAYERS["mnist"], samples, bias=TRAINED) for samples in SAMPLES]
 
 
 def find_case(name: str) -> Case:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import numpy as np
@@ -16,6 +17,7 @@ from bihm_repro.estimators.streaming import LogWeights
 from bihm_repro.models.build import build_model
 from bihm_repro.ops.random_numbers import uniform
 from bihm_repro.recipe import ModelRecipe, Phase, TrainingRecipe
+from bihm_repro.training.main_loop import groups
 from bihm_repro.training.update import compile_update
 
 __all__ = ["Ours"]
@@ -30,13 +32,13 @@ def _model(case: Case):
 
 
 def _update(case: Case):
-    """Take `count` steps of the compiled update."""
+    """Take `count` steps of the compiled update, in groups as the main loop does."""
     update = compile_update(_model(case), TrainingRecipe(), Phase(samples=case.samples), SEED)
     data = batches(case, 8)
 
     def run(count: int) -> None:
-        for number in range(count):
-            update(data[number % len(data)])
+        for group in groups(itertools.islice(itertools.cycle(data), count), update):
+            update.many(group)
 
     return run
 

@@ -39,17 +39,18 @@ def initial_parameters(case: Case, seed: int = 0) -> dict:
     for layer, (lower, upper) in enumerate(zip(sizes[:-1], sizes[1:])):
         bound = np.sqrt(6.0 / (lower + upper))
         values[f"p{layer}.W"] = random.uniform(-bound, bound, (upper, lower))
-        values[f"p{layer}.b"] = np.full(lower, -1.0)
+        values[f"p{layer}.b"] = np.full(lower, case.bias)
         values[f"q{layer}.W"] = random.uniform(-bound, bound, (lower, upper))
-        values[f"q{layer}.b"] = np.full(upper, -1.0)
-    values[f"p{case.depth}.b"] = np.full(sizes[-1], -1.0)
+        values[f"q{layer}.b"] = np.full(upper, case.bias)
+    values[f"p{case.depth}.b"] = np.full(sizes[-1], case.bias)
     return {name: value.astype(np.float32) for name, value in values.items()}
 
 
 def batches(case: Case, count: int, seed: int = 0) -> np.ndarray:
-    """Binary data, float32 of shape (count, batch, data_dim), three ones in ten."""
+    """Binary data, float32 of shape (count, batch, data_dim), `case.active` of them ones."""
     random = np.random.RandomState(seed + 1)
-    return (random.uniform(size=(count, case.batch, case.data_dim)) < 0.3).astype(np.float32)
+    drawn = random.uniform(size=(count, case.batch, case.data_dim))
+    return (drawn < case.active).astype(np.float32)
 
 
 def uniforms(case: Case, seed: int = 0) -> list:

@@ -134,10 +134,11 @@ def _draw_updates(axes, ratios: dict) -> None:
                         color=COLOURS[contender.key], label=contender.title if pairs else None)
         axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=1)
     axes.set_xticks(range(len(ratios)))
-    axes.set_xticklabels([name.replace("-K", "\nK = ") for name in ratios], fontsize=8)
-    axes.set_ylabel("time, in units of the sgemm floor")
+    labels = [name.replace("-K", "\nK = ").replace("-", "\n") for name in ratios]
+    axes.set_xticklabels([f"{label} on" if "%" in label else label for label in labels], fontsize=8)
+    axes.set_ylabel("time, in units of the dense products")
     axes.set_title("one training update, batch of 100", fontsize=10)
-    axes.axhline(1.0, color="black", linewidth=0.8, label="bare matrix products (sgemm)")
+    axes.axhline(1.0, color="black", linewidth=0.8, label="bare dense products (sgemm)")
 
 
 def _draw_estimates(axes, rows: list) -> None:
@@ -147,7 +148,7 @@ def _draw_estimates(axes, rows: list) -> None:
     axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=2)
     axes.set_yticks(range(len(rows)))
     axes.set_yticklabels([label for label, _ in rows], fontsize=8)
-    axes.set_xlabel("time, in units of the sgemm floor")
+    axes.set_xlabel("time, in units of the dense products")
     axes.set_title("estimators", fontsize=10)
     axes.axvline(1.0, color="black", linewidth=0.8)
 

@@ -1,4 +1,6 @@
-"""The floor: the bare matrix products that a task cannot do without, and nothing else.
+"""The floor: the bare matrix products of a task, made densely, and nothing else.
+
+Ours may go below it where few units are on, as it then reads only these.
 
 An update (Algorithm 1) needs, with R = batch * K rows: q(h1|x) once per x; q's other layers and
 all of p on R rows; a weight gradient of each of these, the first q layer's from residuals summed

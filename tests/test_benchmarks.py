@@ -70,6 +70,10 @@ def test_floor_multiplies_what_it_says():
 
 def test_case_names_are_known_and_an_unknown_one_is_told():
     assert [case.name for case in cases()][:3] == ["mnist-K10", "mnist-K100", "adult-K10"]
+    assert [case.name for case in cases()][-2:] == ["mnist-K10-14%", "mnist-K100-14%"]
+    for case, share in ((find_case("adult-K10"), 0.27), (find_case("mnist-K10-14%"), 0.14)):
+        assert batches(case, 2).mean() == pytest.approx(share, abs=0.01)
+        assert (initial_parameters(case)["q0.b"] == np.float32(case.bias)).all()
     assert Case.from_dict(json.loads(json.dumps(TINY.to_dict()))) == TINY
     with pytest.raises(ValueError, match="'mnist-K7'.*web-K100"):
         find_case("mnist-K7")

@@ -13,6 +13,7 @@ from bihm_repro.engine.symbolic import T, function, shared
 from bihm_repro.ops.adam import AdamUpdate, adam_update
 from bihm_repro.ops.affine import Affine, affine
 from bihm_repro.ops.bernoulli import SampleLayer, ScoreLayer, sample_layer, score_layer
+from bihm_repro.ops.fused import SPARSE_ROWS
 from bihm_repro.ops.gradients import (
     SummedResidual,
     WeightedGradient,
@@ -105,6 +106,40 @@ def test_affine_equals_reference_and_gives_the_layer_ops_their_logits(shape):
                     sample_layer(affine(x, w, b), repeats=2, seed=1, draw=3).sample])(*arrays)
     assert logits == pytest.approx(reference(Affine(), *arrays)[0], rel=1e-5, abs=1e-5)
     assert np.array_equal(of_layer, of_logits)
+
+
+# Both sides of the widths, rows and shares of nonzeros that decide how a product is made.
+SPARSE_SHAPES = [(40, 31, 64), (40, 64, 31), (9, 32, 32), (31, 33, 47), (300, 64, 128),
+                 (SPARSE_ROWS + 6, 40, 129), (2 * SPARSE_ROWS + 52, 130, 301)]
+
+
+def sparse(density, rows, columns):
+    """Zeros but for a share of values in (0, 1], half of them 1; the first row and column empty."""
+    values = np.where(RNG.random((rows, columns)) < 0.5, 1, RNG.random((rows, columns)))
+    values = values * (RNG.random((rows, columns)) < density)
+    values[0], values[:, 0] = 0, 0
+    return values.astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def compiled_products():
+    x, w, b, r, weight = T.matrix(), T.matrix(), T.vector(), T.matrix(), T.vector()
+    return function([x, w, b, r, weight], [affine(x, w, b), *weighted_gradient(x, r, weight)])
+
+
+@pytest.mark.parametrize("density", [0.0, 0.03, 0.15, 0.25, 0.6])
+@pytest.mark.parametrize("shape", SPARSE_SHAPES)
+def test_products_with_many_zeros_equal_the_reference(compiled_products, shape, density):
+    n, inputs, units = shape
+    x, w, b = sparse(density, n, inputs), normal(inputs, units), normal(units)
+    r, weight = normal(n, units), normal(n)
+    logits, gradient, bias = compiled_products(x, w, b, r, weight)
+    wide = [v.astype(np.float64) for v in (x, w, b, r, weight)]
+    assert logits == pytest.approx(wide[0] @ wide[1] + wide[2], rel=1e-5, abs=2e-5)
+    scaled = wide[3] * wide[4][:, None]
+    assert gradient == pytest.approx(wide[0].T @ scaled, rel=1e-4, abs=1e-4)
+    assert bias == pytest.approx(scaled.sum(axis=0), rel=1e-4, abs=1e-3)
+    assert not gradient[0].any() and np.array_equal(logits[0], b)
 
 
 def test_affine_refuses_shapes_that_do_not_fit():
@@ -223,18 +258,26 @@ THREADS = """
 import numpy as np, sys
 from bihm_repro.engine.symbolic import T, function
 from bihm_repro.ops.bernoulli import sample_layer
-logit = T.matrix()
-run = function([logit], sample_layer(logit, repeats=4, seed=3, draw=8).sample)
-logits = np.linspace(-4, 4, 500 * 300, dtype=np.float32).reshape(500, 300)
-sys.stdout.buffer.write(np.packbits(run(logits).astype(bool)).tobytes())
+from bihm_repro.ops.gradients import weighted_gradient
+x, w, weight = T.matrix(), T.matrix(), T.vector()
+drawn = sample_layer(x, w, T.zeros_like(w[0]), repeats=4, seed=3, draw=8, wants="residual")
+gradients = weighted_gradient(drawn.sample, drawn.extra, weight)
+run = function([x, w, weight], [drawn.sample, drawn.log_q, *gradients])
+rng = np.random.default_rng(0)
+for density in (0.1, 0.6):
+    for shift in (0, -2):
+        given = (rng.random((500, 70)) < density, rng.normal(size=(70, 300)) + shift / 4,
+                 rng.random(2000))
+        for found in run(*(value.astype(np.float32) for value in given)):
+            sys.stdout.buffer.write(found.astype(np.float32).tobytes())
 """
 
 
-def test_the_number_of_threads_does_not_change_a_sample():
+def test_the_number_of_threads_does_not_change_a_bit():
     answers = []
     for threads in ("1", "2", "3"):
         environment = {**os.environ, "OMP_NUM_THREADS": threads}
         answers.append(subprocess.run([sys.executable, "-c", THREADS], env=environment,
                                       capture_output=True, check=True).stdout)
-    assert len(answers[0]) == 500 * 4 * 300 // 8
+    assert len(answers[0]) == 4 * 4 * (2000 * 300 + 2000 + 300 * 300 + 300)
     assert answers[0] == answers[1] == answers[2]

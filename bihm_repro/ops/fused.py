@@ -9,14 +9,18 @@ from pathlib import Path
 from bihm_repro.engine.choice import JAX_DEVICES
 from bihm_repro.engine.symbolic import COp, MethodNotDefined, blas, device
 
-__all__ = ["FusedOp", "BLOCK_FLOATS", "GRADIENT_ROWS"]
+__all__ = ["FusedOp", "BLOCK_FLOATS", "GRADIENT_ROWS", "SPARSE_ROWS"]
 
 # Logits made at a time by one thread: 1 MiB, which stays in cache while it is consumed.
 BLOCK_FLOATS = 262144
 # Rows scaled at a time for a weight gradient: few, long products, and a bound on their memory.
 GRADIENT_ROWS = 2048
+# Rows read at a time by the sums of a sparse gradient: a panel of them stays in a core's cache.
+SPARSE_ROWS = 1024
 
-_KERNELS = (Path(__file__).parent / "kernels.h").read_text(encoding="utf-8")
+# Each builds on those before it.
+_KERNELS = "".join((Path(__file__).parent / name).read_text(encoding="utf-8")
+                   for name in ("rows.h", "products.h", "layers.h"))
 _ARRAYS = """
 namespace bihm {
 // A new reference to `array`, copied only where it is not laid out row by row.
@@ -57,7 +61,8 @@ class FusedOp(COp):
     def c_support_code(self, **kwargs) -> str:
         """The kernels and the few functions that get arrays in and out."""
         sizes = (f"#define BIHM_BLOCK_FLOATS {BLOCK_FLOATS}\n"
-                 f"#define BIHM_GRADIENT_ROWS {GRADIENT_ROWS}\n")
+                 f"#define BIHM_GRADIENT_ROWS {GRADIENT_ROWS}\n"
+                 f"#define BIHM_SPARSE_ROWS {SPARSE_ROWS}\n")
         return sizes + _KERNELS + _ARRAYS
 
     def c_compile_args(self, **kwargs) -> list[str]:

@@ -34,8 +34,13 @@ def _repeated(rows, repeats: int):
     return jnp.broadcast_to(rows[:, None, :], (n, repeats, units)).reshape(n * repeats, units)
 
 
-def _row_log_probability(values, logits):
-    return (values * logits - jax.nn.softplus(logits)).sum(axis=1)
+def _row_log_probability(values, logits, mean):
+    """Sums over units of v logit - softplus(logit), where ``mean`` is sigmoid(logit).
+
+    softplus(a) = max(a, 0) - log sigmoid(|a|): the exponential inside the mean does for both.
+    """
+    softplus = jnp.maximum(logits, 0) - jnp.log(jnp.maximum(mean, 1 - mean))
+    return (values * logits - softplus).sum(axis=1)
 
 
 def sample_layer(arrays: tuple, repeats, seed, draw, wants: str) -> tuple:
@@ -44,7 +49,7 @@ def sample_layer(arrays: tuple, repeats, seed, draw, wants: str) -> tuple:
     rows = _repeated(logits, int(repeats))
     mean = jax.nn.sigmoid(rows)
     sample = (uniform(seed, draw, *rows.shape) < mean).astype(rows.dtype)
-    outputs = sample, _row_log_probability(sample, rows)
+    outputs = sample, _row_log_probability(sample, rows, mean)
     if wants == "residual":
         return *outputs, mean - sample
     if wants == "mean":
@@ -58,8 +63,9 @@ def score_layer(values, arrays: tuple, wants_residual: bool):
     if logits.shape[0] % values.shape[0] or logits.shape[1] != values.shape[1]:
         raise ValueError(f"shapes do not fit: values {values.shape}, logits {logits.shape}")
     values = _repeated(values, logits.shape[0] // values.shape[0])
-    log_p = _row_log_probability(values, logits)
-    return (log_p, jax.nn.sigmoid(logits) - values) if wants_residual else log_p
+    mean = jax.nn.sigmoid(logits)
+    log_p = _row_log_probability(values, logits, mean)
+    return (log_p, mean - values) if wants_residual else log_p
 
 
 def weighted_gradient(a, r, weight) -> tuple:

@@ -1,0 +1,262 @@
+// Layers of Bernoulli units, their weight gradients, and Adam: what the fused Ops call. Follows
+// rows.h and products.h.
+
+namespace bihm {
+
+// ---------------------------------------------------------------- layers
+
+// out (n, units) = x w + bias.
+static void affine(const float* x, const float* w, const float* bias, npy_intp n, npy_intp inputs,
+                   npy_intp units, float* out) {
+    SingleThreadedBlas guard;
+    const Blocks blocks = row_blocks(n, units);
+    const WeightPanels panels(w, inputs, units);
+#pragma omp parallel num_threads(team_size((double)n * units * inputs))
+    {
+        RowProducts product(w, inputs, units, blocks.size, panels.get());
+#pragma omp for schedule(static)
+        for (npy_intp block = 0; block < blocks.count; ++block) {
+            const Range rows = blocks[block];
+            product(x + rows.begin * inputs, rows.end - rows.begin, out + rows.begin * units);
+            for (npy_intp i = rows.begin; i < rows.end; ++i)
+                for (npy_intp j = 0; j < units; ++j) out[i * units + j] += bias[j];
+        }
+    }
+}
+
+// Draws `repeats` samples for each of `n` inputs. With weights, logits = x w + bias, made block by
+// block; without, x holds the logits themselves. `residual` has a row a sample, `mean` a row an
+// input; either may be null. Returns false where memory ran out.
+static bool sample_layer(const float* x, const float* w, const float* bias, npy_intp n,
+                         npy_intp inputs, npy_intp units, npy_intp repeats, Key key,
+                         float* sample, float* log_q, float* residual, float* mean) {
+    bool ok = true;
+    SingleThreadedBlas guard;
+    const double work = (double)n * units * ((w ? inputs : 0) + 16.0 * repeats);
+    const Blocks blocks = row_blocks(n, units);
+    const bool shared = repeats > 1 || mean;
+    const WeightPanels panels(w, inputs, units);
+#pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
+    {
+        float* logits = w ? scratch(blocks.size * units) : nullptr;
+        float* own = shared && !mean ? scratch(units) : nullptr;
+        RowProducts product(w, inputs, units, blocks.size, panels.get());
+        ok = (!w || logits) && (!shared || mean || own);
+#pragma omp for schedule(static)
+        for (npy_intp block = 0; block < blocks.count; ++block) {
+            const Range rows = blocks[block];
+            if (!ok) continue;
+            if (w) product(x + rows.begin * inputs, rows.end - rows.begin, logits);
+            for (npy_intp i = rows.begin; i < rows.end; ++i) {
+                const float* l = w ? logits + (i - rows.begin) * units : x + i * units;
+                float* p = mean ? mean + i * units : own;
+                const float known = shared ? probability_row(l, bias, (int)units, p) : 0.0f;
+                for (npy_intp row = i * repeats; row < (i + 1) * repeats; ++row)
+                    log_q[row] = sample_row(l, bias, p, known, (int)units, key, (uint32_t)row,
+                                            sample + row * units,
+                                            residual ? residual + row * units : nullptr);
+            }
+        }
+        std::free(logits);
+        std::free(own);
+    }
+    return ok;
+}
+
+// Log-probability of `values` (a row for every `repeats` rows of h) under the layer.
+static bool score_layer(const float* values, const float* h, const float* w, const float* bias,
+                        npy_intp n, npy_intp inputs, npy_intp units, npy_intp repeats,
+                        float* log_p, float* residual) {
+    bool ok = true;
+    SingleThreadedBlas guard;
+    const double work = (double)n * units * ((w ? inputs : 0) + 8.0);
+    const Blocks blocks = row_blocks(n, units);
+    const WeightPanels panels(w, inputs, units);
+#pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
+    {
+        const bool own = w && !residual;      // training writes logits where residuals will stand
+        float* buffer = own ? scratch(blocks.size * units) : nullptr;
+        ok = !own || buffer;
+        RowProducts product(w, inputs, units, blocks.size, panels.get());
+#pragma omp for schedule(static)
+        for (npy_intp block = 0; block < blocks.count; ++block) {
+            const Range rows = blocks[block];
+            if (!ok) continue;
+            float* logits = own ? buffer : w ? residual + rows.begin * units : nullptr;
+            if (w) product(h + rows.begin * inputs, rows.end - rows.begin, logits);
+            for (npy_intp i = rows.begin; i < rows.end; ++i) {
+                const float* l = w ? logits + (i - rows.begin) * units : h + i * units;
+                log_p[i] = score_row(l, bias, values + (i / repeats) * units, (int)units,
+                                     residual ? residual + i * units : nullptr);
+            }
+        }
+        std::free(buffer);
+    }
+    return ok;
+}
+
+// out (rows, width) = diag(weight) in, by this thread's share of the rows.
+static inline void scale_rows(const float* in, const float* weight, npy_intp rows, npy_intp width,
+                              float* out) {
+#pragma omp for schedule(static)
+    for (npy_intp i = 0; i < rows; ++i) {
+        const float scale = weight[i];
+        for (npy_intp j = 0; j < width; ++j) out[i * width + j] = scale * in[i * width + j];
+    }
+}
+
+// bias (units) += weight^T r, by this thread's share of the columns.
+static inline void add_to_bias(const float* r, const float* weight, npy_intp rows, npy_intp units,
+                               const Blocks& columns, float* bias) {
+#pragma omp for schedule(static) nowait
+    for (npy_intp block = 0; block < columns.count; ++block) {
+        const Range mine = columns[block];
+        for (npy_intp i = 0; i < rows; ++i)
+            for (npy_intp j = mine.begin; j < mine.end; ++j)
+                bias[j] += weight[i] * r[i * units + j];
+    }
+}
+
+// The nonzeros of diag(weight) a, listed by column, for the columns `mine` of a (rows, inputs).
+static inline void by_column(const float* a, const float* weight, npy_intp rows, npy_intp inputs,
+                             Range mine, Nonzeros& row, int32_t* counts, Nonzeros& out) {
+    const npy_intp width = mine.end - mine.begin;
+    std::fill(counts, counts + width, 0);
+    for (npy_intp i = 0; i < rows; ++i) {
+        const float* from = a + i * inputs + mine.begin;
+        for (npy_intp j = 0; j < width; ++j) counts[j] += from[j] != 0.0f;
+    }
+    // While a column is filled, its list's end stands one place further up.
+    out.start[0] = out.start[1] = 0;
+    for (npy_intp j = 1; j < width; ++j) out.start[j + 1] = out.start[j] + counts[j - 1];
+    for (npy_intp i = 0; i < rows; ++i) {
+        const npy_intp found = compress_row(a + i * inputs + mine.begin, width, 0, row);
+        for (npy_intp k = 0; k < found; ++k) {
+            const npy_intp at = out.start[row.index[k] + 1]++;
+            out.index[at] = (int32_t)i;
+            out.value[at] = weight[i] * row.value[k];
+        }
+    }
+}
+
+// gradient (inputs, units) = a^T diag(weight) r as sums over the rows of r where a is not zero.
+// A thread makes the gradients of its share of the inputs; rows are added in their order whoever
+// makes them. Returns false where memory ran out.
+static bool sparse_gradient(const float* a, const float* r, const float* weight, npy_intp n,
+                            npy_intp inputs, npy_intp units, float* gradient) {
+    const npy_intp most = std::min<npy_intp>(n, BIHM_SPARSE_ROWS);
+    bool ok = true;
+#pragma omp parallel num_threads(team_size((double)n * units * inputs)) reduction(&& : ok)
+    {
+        const Range mine = share(inputs, 1);
+        const npy_intp width = mine.end - mine.begin;
+        Panels panels(most, units);
+        Nonzeros lists(most * width, width), row(width, 0);
+        int32_t* counts = (int32_t*)std::malloc((width + 1) * sizeof(int32_t));
+        ok = panels.ok() && lists.ok() && row.ok() && counts;
+        for (npy_intp from = 0; ok && width > 0 && from < n; from += most) {
+            const npy_intp rows = std::min(most, n - from);
+            by_column(a + from * inputs, weight + from, rows, inputs, mine, row, counts, lists);
+            panels.read(r + from * units, rows);
+            for (npy_intp panel = 0; panel < panels.count(); ++panel)
+                for (npy_intp j = 0; j < width; ++j)
+                    panels.sum(panel, lists, j, gradient + (mine.begin + j) * units, from > 0);
+        }
+        std::free(counts);
+    }
+    return ok;
+}
+
+// The same by BLAS: the narrower of a and r is scaled, then panels of the wider one's columns are
+// multiplied with it.
+static bool dense_gradient(const float* a, const float* r, const float* weight, npy_intp n,
+                           npy_intp inputs, npy_intp units, float* gradient) {
+    SingleThreadedBlas guard;
+    const double work = (double)n * units * inputs;
+    const bool wide_output = units >= inputs;
+    const npy_intp wide = wide_output ? units : inputs, narrow = wide_output ? inputs : units;
+    const npy_intp most = std::min<npy_intp>(n, BIHM_GRADIENT_ROWS);
+    const Blocks panels(wide, 256, work > 2e5 && wide >= 32);
+    float* scaled = scratch(most * narrow + 1);
+    if (!scaled) return false;
+#pragma omp parallel num_threads(team_size(work))
+    for (npy_intp from = 0; from < n; from += most) {
+        const npy_intp rows = std::min(most, n - from);
+        const float *a_part = a + from * inputs, *r_part = r + from * units;
+        scale_rows(wide_output ? a_part : r_part, weight + from, rows, narrow, scaled);
+        const float one = 1.0f, beta = from == 0 ? 0.0f : 1.0f;
+        const int k = (int)rows, ld_a = (int)inputs, ld_r = (int)units;
+#pragma omp for schedule(static)
+        for (npy_intp panel = 0; panel < panels.count; ++panel) {
+            const Range mine = panels[panel];
+            const int width = (int)(mine.end - mine.begin);
+            if (wide_output)
+                sgemm_("N", "T", &width, &ld_a, &k, &one, r_part + mine.begin, &ld_r, scaled,
+                       &ld_a, &beta, gradient + mine.begin, &ld_r);
+            else
+                sgemm_("N", "T", &ld_r, &width, &k, &one, scaled, &ld_r, a_part + mine.begin,
+                       &ld_a, &beta, gradient + mine.begin * units, &ld_r);
+        }
+    }
+    std::free(scaled);
+    return true;
+}
+
+// gradient (inputs, units) = a^T diag(weight) r and bias gradient (units) = weight^T r.
+static bool weighted_gradient(const float* a, const float* r, const float* weight, npy_intp n,
+                              npy_intp inputs, npy_intp units, float* gradient, float* bias) {
+    const double size = (double)n * inputs;
+    const Blocks columns(units, 256, size * units > 2e5 && units >= 32);
+    std::fill(bias, bias + units, 0.0f);
+    if (n == 0) std::fill(gradient, gradient + inputs * units, 0.0f);
+#pragma omp parallel num_threads(team_size((double)n * units))
+    add_to_bias(r, weight, n, units, columns, bias);
+    if (n > 0 && may_be_sparse(inputs, units) &&
+        (double)count_nonzeros(a, n * inputs) <= GRADIENT_DENSITY * size)
+        return sparse_gradient(a, r, weight, n, inputs, units, gradient);
+    return dense_gradient(a, r, weight, n, inputs, units, gradient);
+}
+
+// For a layer drawn `repeats` times from one mean: r (n, units) = sum_k weight (mean - sample).
+static void summed_residual(const float* mean, const float* sample, const float* weight,
+                            npy_intp n, npy_intp units, npy_intp repeats, float* r) {
+#pragma omp parallel num_threads(team_size((double)n * repeats * units * 2))
+    {
+        const Range mine = share(n, 1);
+        for (npy_intp i = mine.begin; i < mine.end; ++i) {
+            float total = 0.0f;
+            float* out = r + i * units;
+            std::fill(out, out + units, 0.0f);
+            for (npy_intp k = 0; k < repeats; ++k) {
+                const float scale = weight[i * repeats + k];
+                const float* h = sample + (i * repeats + k) * units;
+                total += scale;
+                for (npy_intp j = 0; j < units; ++j) out[j] -= scale * h[j];
+            }
+            for (npy_intp j = 0; j < units; ++j) out[j] += total * mean[i * units + j];
+        }
+    }
+}
+
+// Adam (Kingma and Ba, 2015) with L1 and L2, in one pass over the parameter.
+static void adam(float* parameter, float* first, float* second, const float* gradient, npy_intp n,
+                 float rate, float decay1, float rest1, float decay2, float rest2, float epsilon,
+                 float l1, float l2) {
+#pragma omp parallel num_threads(team_size((double)n * 16))
+    {
+        const Range mine = share(n, 16);
+#pragma omp simd
+        for (npy_intp i = mine.begin; i < mine.end; ++i) {
+            const float w = parameter[i];
+            const float sign = (float)(w > 0.0f) - (float)(w < 0.0f);
+            const float g = gradient[i] + l1 * sign + l2 * w;
+            const float m = decay1 * first[i] + rest1 * g;
+            const float v = decay2 * second[i] + rest2 * g * g;
+            first[i] = m;
+            second[i] = v;
+            parameter[i] = w - rate * m / (__builtin_sqrtf(v) + epsilon);
+        }
+    }
+}
+
+}  // namespace bihm
