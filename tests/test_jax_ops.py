@@ -100,6 +100,17 @@ def test_score_layer(wants_residual):
             assert f.dtype == np.float32 and f == pytest.approx(e, rel=1e-5, abs=2e-6)
 
 
+def test_log_probabilities_are_right_to_two_bits_for_logits_of_any_size():
+    """One unit a row, so that nothing averages out."""
+    logits = np.concatenate([np.linspace(-40, 40, 4001), [-1e-6, 0, 1e-6]]).astype(np.float32)
+    for value in (0.0, 1.0):
+        found, = in_jax(ScoreLayer(False, False), np.full((len(logits), 1), value, np.float32),
+                        logits[:, None])
+        wide = logits.astype(np.float64)
+        expected = value * wide - np.logaddexp(wide, 0)
+        assert np.max(np.abs(found - expected) / (1 + np.abs(wide))) < 2.0 ** -22
+
+
 def test_extreme_logits_are_finite_and_right():
     logits = np.array([[80.0, -80.0, 500.0, -500.0, 0.0]], np.float32)
     ones = np.ones_like(logits)

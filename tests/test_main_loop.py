@@ -10,7 +10,7 @@ from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.saving import pack, unpack
 from bihm_repro.training.extensions.stopping import EpochLimit
 from bihm_repro.training.log import TrainingLog
-from bihm_repro.training.main_loop import MainLoop
+from bihm_repro.training.main_loop import MainLoop, groups
 
 
 class FakeModel:
@@ -29,8 +29,15 @@ class FakeModel:
 class FakeUpdate:
     """Adds the batch to the model, and counts its own steps as a step rule would."""
 
-    def __init__(self, model, draw):
+    averages: dict = {}
+
+    def __init__(self, model, draw, at_once=1):
         self.model, self.draw, self.count, self.learning_rate = model, draw, 0, None
+        self.at_once, self.groups = at_once, []
+
+    def many(self, batches):
+        self.groups.append([x[0, 0] for x in batches])
+        return [self(x) for x in batches]
 
     def __call__(self, x):
         self.count += 1
@@ -86,10 +93,11 @@ def make_recipe(*epochs):
         for index, count in enumerate(epochs)]})
 
 
-def make_loop(recorder, *epochs):
+def make_loop(recorder, *epochs, at_once=1, stream=None):
     model = FakeModel()
-    return MainLoop(model, make_recipe(*epochs), lambda phase, draw: FakeUpdate(model, draw),
-                    lambda phase: FakeStream(), [EpochLimit(), recorder])
+    return MainLoop(model, make_recipe(*epochs),
+                    lambda phase, draw: FakeUpdate(model, draw, at_once),
+                    lambda phase: stream or FakeStream(), [EpochLimit(), recorder])
 
 
 def test_the_order_of_events():
@@ -137,6 +145,25 @@ def test_a_phase_starts_from_the_best_parameters_with_a_fresh_rule():
     np.testing.assert_allclose(loop.model.value, after_first.value)
 
 
+def test_running_means_are_measured_and_kept_but_not_trained():
+    class Averaging(FakeUpdate):
+        averages = {"value": np.array([-7.0])}
+
+    recorder = Recorder(best_at=[0])
+    loop = make_loop(recorder, 2)
+    loop._compile_phase = lambda phase, draw: Averaging(loop.model, draw)
+    plain = make_loop(Recorder(), 2)
+    latest = []
+    for each in (loop, plain):
+        recorder = each.extensions[-1]
+        recorder.after_phase = lambda given: None
+        recorder.between_epochs = lambda given: latest.append(given.model.get_values()["value"])
+        each.run()
+    assert loop.best["value"] == [-7.0] and loop.model.value == [-7.0]
+    # Updates went on from the latest parameters, as they do without means.
+    assert len(latest) == 4 and latest[:2] == latest[2:] and latest[0] != latest[1]
+
+
 def test_a_schedule_sets_the_rate_of_each_epoch():
     recorder = Recorder()
     loop = make_loop(recorder, 1)
@@ -166,6 +193,57 @@ def test_left_and_entered_again_at_any_update_it_ends_the_same(moment):
 
 def without_seconds(log: TrainingLog):
     return [{name: value for name, value in row.items() if name != "seconds"} for row in log.rows]
+
+
+class LongStream:
+    """Seven batches an epoch, the last one of a single row."""
+
+    def epoch(self, epoch, start=0):
+        for batch in range(start, 7):
+            yield np.full((1 if batch == 6 else 2, 1), epoch + batch / 10)
+
+
+@pytest.mark.parametrize(("at_once", "ends"), [(1, (1, 2, 3, 4, 5, 6, 7)), (3, (3, 6, 7)),
+                                               (4, (4, 7)), (100, (7,))])
+def test_an_update_gets_as_many_batches_as_it_likes(at_once, ends):
+    """In order, none left out at an epoch's end; what comes out is as with single ones."""
+    single, recorder = make_loop(Recorder(), 2, stream=LongStream()), Recorder()
+    loop = make_loop(recorder, 2, at_once=at_once, stream=LongStream())
+    expected, log = single.run(), loop.run()
+    assert [event for event in recorder.events if event[0] == "batch"] == [
+        ("batch", epoch, end) for epoch in (0, 1) for end in ends]
+    assert [len(group) for group in loop.update.groups] == 2 * list(np.diff((0, *ends)))
+    assert sum(loop.update.groups, []) == sum(single.update.groups, [])
+    np.testing.assert_array_equal(loop.model.value, single.model.value)
+    assert without_seconds(log) == without_seconds(expected)
+    assert log.rows[0]["train_log_p"] == pytest.approx(-(2 * 1.5 + 0.6) / 13)
+    assert log.status.updates == 14 and log.status.draw == 14 * 3
+
+
+@pytest.mark.parametrize("moment", [3, 6, 7, 10, 13])
+def test_left_after_a_group_and_entered_with_other_groups_it_ends_the_same(moment):
+    whole = make_loop(Recorder(), 2, at_once=4, stream=LongStream())
+    whole_log = whole.run()
+    first = make_loop(Recorder(pause_at=moment), 2, at_once=3, stream=LongStream())
+    assert first.run().status.updates == moment
+    restored, parameters, rule, best = unpack(*pack(first))
+    second = make_loop(Recorder(), 2, at_once=5, stream=LongStream())
+    second.model.set_values(parameters)
+    second.resume(restored, rule, best)
+    second_log = second.run()
+    np.testing.assert_array_equal(second.model.value, whole.model.value)
+    assert second_log.status.draw == whole_log.status.draw == 14 * 3
+    assert without_seconds(second_log) == without_seconds(whole_log)
+
+
+def test_each_group_is_read_when_it_is_wanted_and_as_large_as_is_asked_then():
+    update, read = FakeUpdate(FakeModel(), 0), []
+    made = groups((read.append(i) or i for i in range(8)), update)
+    for at_once, group in ((1, [0]), (3, [1, 2, 3]), (2, [4, 5]), (5, [6, 7])):
+        update.at_once = at_once
+        assert next(made) == group
+        assert len(read) == group[-1] + 1
+    assert list(made) == []
 
 
 def test_a_pause_with_measuring_counts_the_short_epoch():

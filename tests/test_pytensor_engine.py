@@ -137,6 +137,77 @@ def test_on_jax_parameters_stay_and_counts_may_be_symbolic():
     assert done.stdout == "fine\n", done.stderr[-2000:]
 
 
+GROUPED = """
+import functools, math
+import numpy as np
+from bihm_repro.datasets.bars import draw_bars
+from bihm_repro.engine import pytensor_engine
+from bihm_repro.engine.steps import InFlight
+from bihm_repro.models.build import build_model
+from bihm_repro.recipe import Recipe
+from bihm_repro.training.extensions import Extension
+from bihm_repro.training.extensions.saving import pack, unpack
+from bihm_repro.training.session import Options, TrainingData, assemble
+
+recipe = Recipe.from_dict({
+    "dataset": "bars", "seed": 3, "model": {"layers": [12, 6]}, "training": {"batch_size": 50},
+    "phases": [{"samples": 5, "learning_rate": 0.01, "max_epochs": 3, "average_over": 9}],
+    "monitor": {"valid_samples": 5, "test_every": 0}})
+data = TrainingData(draw_bars(430, 0), draw_bars(100, 1), fingerprint="bars")
+
+
+class Moments(Extension):
+    def __init__(self, pause_at=None):
+        self.seen, self.pause_at = [], pause_at
+
+    def after_batch(self, loop):
+        self.seen.append(loop.log.status.updates)
+        if loop.log.status.updates == self.pause_at:
+            loop.log.request_pause("test")
+
+
+def trained(seconds, pause_at=None, state=None):
+    pytensor_engine.InFlight = functools.partial(InFlight, seconds=seconds)
+    model, moments = build_model(recipe.model, 16, recipe.seed), Moments(pause_at)
+    loop = assemble(model, recipe, data, None, Options(quiet=True, extensions=(moments,)))
+    if state is not None:
+        log, parameters, rule, best = unpack(*state)
+        model.set_values(parameters)
+        loop.resume(log, rule, best)
+    loop.run()
+    arrays, record = pack(loop)
+    record["status"]["seconds"] = 0
+    for row in record["rows"]:
+        row["seconds"] = 0
+    return moments.seen, (arrays, record)
+
+
+whole_at, (whole, facts) = trained(math.inf)
+single_at, single = trained(0)
+assert single_at == list(range(1, 28)), single_at
+assert 5 not in whole_at and max(np.diff(whole_at)) >= 4 and whole_at[-1] == 27, whole_at
+_, half = trained(0, pause_at=5)
+assert half[1]["status"]["updates"] == 5 and half[1]["status"]["batch"] == 5
+rest_at, resumed = trained(math.inf, state=half)
+assert len(rest_at) < 22 and rest_at[-1] == 27, rest_at
+assert facts["status"]["finished"] and any(name.startswith("rule/adam.") for name in whole)
+for arrays, record in (single, resumed):
+    assert record == facts, (record, facts)
+    assert arrays.keys() == whole.keys()
+    for name, value in arrays.items():
+        assert value.dtype == whole[name].dtype and np.array_equal(value, whole[name]), name
+print("fine")
+"""
+
+
+@needs_jax
+def test_on_jax_the_groups_of_updates_change_no_bit_nor_does_a_pause_inside_one():
+    done = subprocess.run([sys.executable, "-c", GROUPED], cwd=ROOT, text=True,
+                          capture_output=True, check=False,
+                          env={**os.environ, "BIHM_DEVICE": "jax-cpu"})
+    assert done.stdout == "fine\n", done.stderr[-2000:]
+
+
 def gpu_is_there() -> bool:
     import jax
 

@@ -69,6 +69,48 @@ def test_restarted_equals_compiled_anew(model):
     assert update.get_state()["adam.count"] == 3
 
 
+def test_an_update_keeps_running_means_where_it_is_asked_to(model):
+    phase = Phase(samples=5, learning_rate=0.02, average_over=3)
+    update = compile_update(model, TrainingRecipe(), phase, seed=4)
+    plain = compile_update(model, TrainingRecipe(), Phase(samples=5, learning_rate=0.02), seed=4)
+    assert plain.averages == {}
+    for _ in range(2):
+        reset(model)
+        update.restart(0)
+        path = [update(X) and model.get_values() for _ in range(3)]
+        for name, mean in update.averages.items():
+            wanted = np.mean([values[name] for values in path], axis=0)
+            np.testing.assert_allclose(mean, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert set(update.averages) == set(path[-1])
+    reset(model)
+    for _ in range(3):
+        plain(X)
+    for name, value in model.get_values().items():
+        np.testing.assert_allclose(value, path[-1][name], rtol=1e-5, atol=1e-6)
+
+
+def test_many_in_one_call_are_the_same_bits_as_one_by_one(model):
+    """Batches of several sizes, divided in several ways: parameters, rule, draws and figures."""
+    batches = [X, X[::-1], X[:2], X[1:], X]
+    update = compile_update(model, TrainingRecipe(), Phase(samples=5, learning_rate=0.02), seed=4)
+    ends = []
+    for cuts in ([1, 2, 3, 4], [], [3]):
+        reset(model)
+        update.restart(0)
+        sums = [figures for group in np.split(np.arange(5), cuts)
+                for figures in update.many([batches[i] for i in group])]
+        ends.append((sums, update.draw, {**model.get_values(), **update.get_state()}))
+    assert ends[0][1] == 5 * 2 and len({tuple(f.items()) for f in ends[0][0]}) == 5
+    assert np.abs(ends[0][2]["p0.W"] - START["p0.W"]).max() > 0.01
+    for sums, draw, values in ends[1:]:
+        assert (sums, draw) == ends[0][:2]
+        for name, value in values.items():
+            np.testing.assert_array_equal(value, ends[0][2][name], err_msg=name)
+    reset(model)
+    update.restart(0)
+    assert [update(x) for x in batches] == ends[0][0]
+
+
 def test_other_draws_give_another_step(model):
     update = compile_update(model, TrainingRecipe(), Phase(samples=5), seed=4, draw=1000)
     reset(model)

@@ -13,7 +13,7 @@ import os
 from bihm_repro.engine.compiler import cache_folder
 from bihm_repro.errors import SetupError
 
-__all__ = ["prepare", "mode", "register", "describe"]
+__all__ = ["prepare", "mode", "fetch", "register", "describe"]
 
 
 def prepare(device: str, threads: int) -> None:
@@ -60,18 +60,25 @@ def register(op_class: type) -> type:
     return op_class
 
 
+def fetch(values: list) -> list:
+    """Wait for arrays on the device and bring them here, lists of them too."""
+    import jax
+
+    return jax.device_get(values)
+
+
 @functools.cache
-def mode():
-    """The compilation mode: PyTensor's rewrites for JAX, and the linker below."""
+def mode(fetches: bool = True):
+    """The compilation mode: PyTensor's rewrites for JAX, and the linker below.
+
+    Without ``fetches`` a call's outputs are left on the device, and the call does not wait for
+    them.
+    """
     import jax
     from pytensor.compile.mode import JAX, Mode
     from pytensor.link.jax.linker import JAXLinker
 
-    # PyTensor turns 64-bit types off with floatX = float32; the draw counter and Adam's bias
-    # correction are 64 bits wide, and all else has its type from the graph.
-    jax.config.update("jax_enable_x64", True)
-    _keep_types_of_sums()
-    _keep_counts_known(jax)
+    _adapt()
 
     class DeviceLinker(JAXLinker):
         """JAX's linker; updated shared variables are donated, counts are known to the compiler."""
@@ -86,13 +93,26 @@ def mode():
             def call(*arguments):
                 outputs = list(compiled(*(int(value) if i in counts else value
                                           for i, value in enumerate(arguments))))
-                for i, value in zip(returned, jax.device_get([outputs[i] for i in returned])):
-                    outputs[i] = value
+                if fetches:
+                    for i, value in zip(returned, fetch([outputs[i] for i in returned])):
+                        outputs[i] = value
                 return outputs
 
             return call
 
     return Mode(DeviceLinker(), JAX.provided_optimizer)
+
+
+@functools.cache
+def _adapt() -> None:
+    """Set JAX and PyTensor's way to it up for our graphs."""
+    import jax
+
+    # PyTensor turns 64-bit types off with floatX = float32; the draw counter and Adam's bias
+    # correction are 64 bits wide, and all else has its type from the graph.
+    jax.config.update("jax_enable_x64", True)
+    _keep_types_of_sums()
+    _keep_counts_known(jax)
 
 
 def _counts(fgraph) -> set[int]:

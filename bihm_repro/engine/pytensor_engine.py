@@ -13,11 +13,12 @@ import warnings
 from bihm_repro.engine.blas import find_blas
 from bihm_repro.engine.choice import JAX_DEVICES, device_name
 from bihm_repro.engine.compiler import cache_folder, require_compiler
+from bihm_repro.engine.steps import InFlight, OneByOne
 from bihm_repro.engine.threads import prepare_threads
 from bihm_repro.errors import SetupError
 
 __all__ = ["Apply", "COp", "MethodNotDefined", "T", "blas", "floatX", "function", "grad",
-           "shared", "threads", "version"]
+           "shared", "steps", "threads", "version"]
 
 
 def _flags() -> dict[str, str]:
@@ -77,3 +78,11 @@ def function(inputs, outputs, updates=None, **options):
     if on_jax:
         options.setdefault("mode", jax_device.mode())
     return pytensor.function(inputs, outputs, updates=updates, accept_inplace=True, **options)
+
+
+def steps(x, outputs, updates) -> InFlight | OneByOne:
+    """Compile a step of input ``x``, to be called with a list of inputs; see ``engine.steps``."""
+    if not on_jax:
+        return OneByOne(function([x], outputs, updates=updates))
+    step = function([x], outputs, updates=updates, mode=jax_device.mode(fetches=False))
+    return InFlight(step, jax_device.fetch)

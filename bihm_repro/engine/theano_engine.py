@@ -9,11 +9,12 @@ import warnings
 
 from bihm_repro.engine.blas import find_blas
 from bihm_repro.engine.compiler import cache_folder, require_compiler
+from bihm_repro.engine.steps import OneByOne
 from bihm_repro.engine.threads import prepare_threads
 from bihm_repro.errors import SetupError
 
 __all__ = ["Apply", "COp", "MethodNotDefined", "T", "blas", "floatX", "function", "grad",
-           "shared", "threads", "version"]
+           "shared", "steps", "threads", "version"]
 
 
 def _flags() -> dict[str, str]:
@@ -65,3 +66,8 @@ floatX: str = theano.config.floatX
 def function(inputs, outputs, updates=None, **options):
     """Compile; Ops that overwrite a shared variable which the same call updates are welcome."""
     return theano.function(inputs, outputs, updates=updates, accept_inplace=True, **options)
+
+
+def steps(x, outputs, updates) -> OneByOne:
+    """Compile a step of input ``x``, to be called with a list of inputs; see ``engine.steps``."""
+    return OneByOne(function([x], outputs, updates=updates))

@@ -2,13 +2,20 @@
 
 Each phase compiles its own update, starts from the best parameters so far with a fresh step rule
 (section 4 of the paper: K = 10 until convergence, then K = 100 from there), and goes on until
-the log holds a ``phase_stop``. The loop can be left after any update and entered again there.
+the log holds a ``phase_stop``. The loop can be left after any update, or group of them, and entered
+again there.
+Where a phase keeps running means of the parameters, those are what is measured and kept as best.
+
+An update may like to be given several mini-batches in one call (its ``at_once``); the loop then
+goes on by such groups.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +24,7 @@ from bihm_repro.recipe import Phase, Recipe
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.log import TrainingLog
 
-__all__ = ["MainLoop", "Batches"]
+__all__ = ["MainLoop", "Batches", "groups"]
 
 
 class Batches(Protocol):
@@ -25,6 +32,16 @@ class Batches(Protocol):
 
     def epoch(self, epoch: int, start: int = 0) -> Iterable[np.ndarray]:
         """Give the mini-batches of ``epoch``, from number ``start`` on."""
+
+
+def groups(batches: Iterable[np.ndarray], update: Any) -> Iterator[list[np.ndarray]]:
+    """Divide ``batches`` into the groups that ``update`` is given, ``update.at_once`` in each.
+
+    It is asked anew for each group, and no batch is read before its group is wanted.
+    """
+    left = iter(batches)
+    while group := list(itertools.islice(left, update.at_once)):
+        yield group
 
 
 class MainLoop:
@@ -92,28 +109,44 @@ class MainLoop:
         status, log = self.log.status, self.log
         self.update.learning_rate = self.phase.rate_at(status.phase_epoch)
         self._call("before_epoch")
-        for x in self._stream.epoch(status.epoch, status.batch):
-            self._run_batch(x)
+        for batches in groups(self._stream.epoch(status.epoch, status.batch), self.update):
+            self._run_group(batches)
             if log.pause or status.phase_stop:
                 break
         if log.pause and not (status.phase_stop or log.measure_first):
             return
         log.row = self._new_row()
-        self._call("after_epoch")
+        with self._measured_parameters():
+            self._call("after_epoch")
         log.rows.append(log.row)
         status.epoch += 1
         status.batch, status.sums, status.examples = 0, {}, 0
         self._call("between_epochs")
 
-    def _run_batch(self, x: np.ndarray) -> None:
+    @contextmanager
+    def _measured_parameters(self) -> Iterator[None]:
+        """Put the running means of the parameters, where they are kept, in the model's place."""
+        averages = self.update.averages
+        if not averages:
+            yield
+            return
+        latest = self.model.get_values()
+        self.model.set_values(averages)
+        try:
+            yield
+        finally:
+            self.model.set_values(latest)
+
+    def _run_group(self, batches: list[np.ndarray]) -> None:
         status = self.log.status
-        figures = self.update(x)
-        status.batch += 1
-        status.updates += 1
-        status.phase_updates += 1
-        status.examples += len(x)
-        for name, value in figures.items():
-            status.sums[name] = status.sums.get(name, 0.0) + value
+        for x, figures in zip(batches, self.update.many(batches)):
+            status.batch += 1
+            status.updates += 1
+            status.phase_updates += 1
+            status.examples += len(x)
+            # One after the other, so that the sums do not depend on the groups.
+            for name, value in figures.items():
+                status.sums[name] = status.sums.get(name, 0.0) + value
         self._call("after_batch")
 
     def _new_row(self) -> dict[str, Any]:

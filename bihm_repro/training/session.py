@@ -100,10 +100,10 @@ def restore(loop: MainLoop, run: RunDirectory, data_fingerprint: str) -> None:
 
 def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:
     seed = seed_for(recipe.seed, "train")
-    compiled: dict[tuple[int, float | None], Update] = {}
+    compiled: dict[tuple[Any, ...], Update] = {}
 
     def compile_phase(phase: Phase, draw: int) -> Update:
-        key = (phase.samples, phase.l1)
+        key = (phase.samples, phase.l1, phase.average_over)
         if key in compiled:
             compiled[key].restart(draw)
         else:
@@ -128,10 +128,12 @@ def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirector
     # Clocks start before anything is compiled: that time is the user's too.
     clocks = _clocks(options)
     monitor = recipe.monitor
-    validate = compile_validation(model, data.valid, monitor.valid_samples,
-                                  seed_for(recipe.seed, "valid"))
+    counts = {phase.valid_samples or monitor.valid_samples for phase in recipe.phases}
+    measures = {k: compile_validation(model, data.valid, k, seed_for(recipe.seed, "valid"))
+                for k in counts}
     extensions: list[Extension] = [FiniteFigures(), EpochLimit(),
-                                   Validation(validate, monitor.every), BestSoFar()]
+                                   Validation(measures, monitor.valid_samples, monitor.every),
+                                   BestSoFar()]
     if data.test is not None and monitor.test_every:
         measure_test = compile_test_figures(model, data.test, recipe)
         extensions.append(FiguresOnTest(measure_test, monitor.test_every))

@@ -8,34 +8,58 @@ that a schedule needs no second compilation and the random numbers go on where t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bihm_repro.engine.symbolic import T, function, shared
+from bihm_repro.engine.symbolic import T, shared, steps
 from bihm_repro.recipe import Phase, TrainingRecipe
-from bihm_repro.training.step_rules import RULES, Step, clipped, fused_adam, with_penalties
+from bihm_repro.training.step_rules import (
+    RULES,
+    Step,
+    clipped,
+    fused_adam,
+    with_averages,
+    with_penalties,
+)
 
 __all__ = ["Update", "compile_update"]
 
 
 class Update:
-    """A compiled update; call it with a mini-batch to take one step."""
+    """A compiled update; call it with a mini-batch to take one step, or with many for many."""
 
-    def __init__(self, step: Any, monitors: list[str], rate: Any, draw: Any,
-                 state: list[Any]) -> None:
-        """Keep the compiled ``step`` and the shared variables it works on."""
-        self._step = step
+    def __init__(self, compiled: Any, monitors: list[str], rate: Any, draw: Any,
+                 state: list[Any], averages: Mapping[str, Any] | None = None) -> None:
+        """Keep the ``compiled`` steps and the shared variables they work on.
+
+        ``averages`` are running means, by the name of the parameter that each is the mean of.
+        """
+        self._steps = compiled
         self._monitors = monitors
         self._rate = rate
         self._draw = draw
         self._state = {variable.name: variable for variable in state}
+        self._averages = averages or {}
 
     def __call__(self, x: np.ndarray) -> dict[str, float]:
         """Take one step on ``x`` of shape ``(batch, data_dim)``; returns sums over the batch."""
-        values = self._step(np.asarray(x, dtype=np.float32))
-        return {name: float(value) for name, value in zip(self._monitors, values)}
+        return self.many([x])[0]
+
+    def many(self, batches: Sequence[np.ndarray]) -> list[dict[str, float]]:
+        """Take a step on each of ``batches`` in turn; returns what a call with each would."""
+        found = self._steps([np.asarray(x, dtype=np.float32) for x in batches])
+        return [{name: float(value) for name, value in zip(self._monitors, values)}
+                for values in found]
+
+    @property
+    def at_once(self) -> int:
+        """How many mini-batches :meth:`many` is best given in its next call.
+
+        It is a matter of speed alone: how batches are grouped changes no bit of any result.
+        """
+        return self._steps.at_once
 
     @property
     def learning_rate(self) -> float:
@@ -54,6 +78,11 @@ class Update:
     @draw.setter
     def draw(self, value: int) -> None:
         self._draw.set_value(np.int64(value))
+
+    @property
+    def averages(self) -> dict[str, np.ndarray]:
+        """The running means of all parameters, by name; empty where none are kept."""
+        return {name: np.array(mean.get_value()) for name, mean in self._averages.items()}
 
     def restart(self, draw: int) -> None:
         """Make the step rule fresh (its variables all start at zero), random draws from ``draw``.
@@ -89,9 +118,13 @@ def compile_update(model: Any, training: TrainingRecipe, phase: Phase, seed: int
     parameters = list(model.parameters)
     gradients = [graph.gradients[parameter] for parameter in parameters]
     step = _step(parameters, gradients, model.weights, rate, training, phase)
+    averages: list[Any] = []
+    if phase.average_over:
+        step, averages = with_averages(step, parameters, phase.average_over)
     updates = [*step.updates, (counter, counter + np.int64(graph.draws))]
-    compiled = function([x], list(graph.monitors.values()), updates=updates)
-    return Update(compiled, list(graph.monitors), rate, counter, step.state)
+    compiled = steps(x, list(graph.monitors.values()), updates)
+    return Update(compiled, list(graph.monitors), rate, counter, step.state,
+                  {w.name: mean for w, mean in zip(parameters, averages)})
 
 
 def _step(parameters: list[Any], gradients: list[Any], weights: list[Any], rate: Any,
