@@ -73,6 +73,10 @@ class Phase:
     learning_rates: tuple[tuple[float, int], ...] = setting((), allowed.schedule())
     batch_size: Optional[int] = setting(None, allowed.whole(1))  # noqa: UP045 (Python 3.9)
     l1: Optional[float] = setting(None, allowed.number(at_least=0))  # noqa: UP045
+    average_over: Optional[int] = setting(None, allowed.whole(2))  # noqa: UP045
+    """Measure and keep a running mean of the parameters over about so many updates."""
+    valid_samples: Optional[int] = setting(None, allowed.whole(1))  # noqa: UP045
+    """The K of this phase's validation figure, where it is not the monitor's."""
 
     def rate_at(self, epoch: int) -> float:
         """Return the learning rate of the phase's ``epoch``, counted from 0."""
@@ -198,11 +202,24 @@ class Recipe:
         del content["title"], content["evaluation"], content["monitor"]["checkpoint_seconds"]
         return content
 
+    def changes(self, other: Recipe) -> dict[str, tuple[Any, Any]]:
+        """Return the settings that make the fingerprints differ: ``a.b`` to mine and theirs.
+
+        Where one has more phases, their number differs and the others' settings count.
+        """
+        mine, theirs = self._deciding(), other._deciding()
+        common = min(len(self.phases), len(other.phases))
+        for content in (mine, theirs):
+            content["number of phases"] = len(content["phases"])
+            content["phases"] = dict(enumerate(content["phases"][:common]))
+        mine, theirs = _flat(mine), _flat(theirs)
+        return {name: (mine.get(name), theirs.get(name)) for name in sorted({*mine, *theirs})
+                if mine.get(name) != theirs.get(name)}
+
     def differences(self, other: Recipe) -> list[str]:
         """Name the settings that make the fingerprints differ, as ``a.b: mine, not theirs``."""
-        mine, theirs = _flat(self._deciding()), _flat(other._deciding())
-        return [f"{name}: {mine.get(name)!r}, not {theirs.get(name)!r}"
-                for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
+        return [f"{name}: {mine!r}, not {theirs!r}"
+                for name, (mine, theirs) in self.changes(other).items()]
 
 
 def find_recipe(name: str) -> Path:
@@ -326,14 +343,10 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(value, dict):
-        items = [(str(key), item) for key, item in value.items()]
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        items = [(str(index), item) for index, item in enumerate(value)]
-    else:
+    if not isinstance(value, dict):
         return {prefix: value}
     flat: dict[str, Any] = {}
-    for key, item in items:
+    for key, item in value.items():
         flat.update(_flat(item, f"{prefix}.{key}" if prefix else key))
     return flat
 

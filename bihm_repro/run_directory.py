@@ -35,6 +35,7 @@ from bihm_repro.checkpoint import (
     write_checkpoint,
 )
 from bihm_repro.errors import InputError
+from bihm_repro.extending import contradictions, place
 from bihm_repro.files import write_json, write_text
 from bihm_repro.recipe import Recipe
 
@@ -80,15 +81,36 @@ class RunDirectory:
         """Freeze ``recipe`` in this folder."""
         write_text(self.file("recipe.toml"), recipe.to_toml())
 
-    def claim(self, recipe: Recipe) -> None:
-        """Make this the folder of ``recipe``; refuse where it holds a run of another one."""
-        if self.exists:
-            mine = self.recipe
-            if mine.fingerprint() != recipe.fingerprint():
-                differences = "; ".join(mine.differences(recipe)[:3])
-                raise InputError(f"{self.path}: holds a run of another recipe ({differences}); "
-                                 "choose another folder with --out, or replace it with --fresh")
+    def claim(self, recipe: Recipe, extend: bool | None = None) -> None:
+        """Make this the folder of ``recipe``; refuse where it holds a run of another one.
+
+        With ``extend`` the recipe may differ in what an unfinished run has still ahead; False says
+        that this could have been asked for.
+        """
+        if self.exists and self.recipe.fingerprint() != recipe.fingerprint():
+            self._check_change(recipe, extend)
         self.write_recipe(recipe)
+
+    def _check_change(self, recipe: Recipe, extend: bool | None) -> None:
+        differences = self.recipe.differences(recipe)
+        ways = "choose another folder with --out, or replace it with --fresh"
+        if extend is not None:
+            status = self._progress()
+            refused = contradictions(self.recipe, recipe, status)
+            if extend and not refused:
+                return
+            if extend:
+                differences = refused
+                ways = f"--extend changes only what lies ahead, and the run {place(status)}: {ways}"
+            elif not refused:
+                ways = f"go on by this recipe with --extend, {ways}"
+        raise InputError(f"{self.path}: holds a run of another recipe "
+                         f"({'; '.join(differences[:3])}); {ways}")
+
+    def _progress(self) -> dict[str, Any]:
+        """How far the run has come: by its state, from which it goes on, else by status.json."""
+        checkpoint = self.read_state()
+        return self.read_status() if checkpoint is None else checkpoint.record["status"]
 
     # -- the log ------------------------------------------------------------------------------
 

@@ -61,15 +61,32 @@ def make_loop(rows=(), **status):
     (0, {}, False), (1, {}, True), (2, {}, False), (2, {"phase_stop": "x"}, True)])
 def test_validation_measures_when_due_and_at_the_end(epoch, record, measured):
     loop = make_loop(epoch=epoch, **record)
-    Validation(lambda: {"valid_log_p": -2.0}, every=2).after_epoch(loop)
+    Validation({10: lambda: {"valid_log_p": -2.0}}, 10, every=2).after_epoch(loop)
     assert ("valid_log_p" in loop.log.row) == measured
 
 
 def test_a_validation_figure_that_is_no_number_stops_with_advice():
     loop = make_loop(updates=12, epoch=3)
-    with pytest.raises(InputError, match=r"validation log p is not a finite number at update 12 "
+    with pytest.raises(InputError, match=r"validation log p is not a finite number by update 12 "
                                          r"\(phase 0, epoch 4\).*learning_rate=0.1"):
-        Validation(lambda: {"valid_log_p": float("nan")}).after_epoch(loop)
+        Validation({10: lambda: {"valid_log_p": float("nan")}}, 10).after_epoch(loop)
+
+
+@pytest.mark.parametrize(("phase", "updates", "best"), [
+    (0, 0, -9.0), (1, 0, -9.0), (2, 0, -4.0), (2, 3, -9.0)])
+def test_a_phase_with_a_k_of_its_own_measures_the_best_anew(phase, updates, best):
+    """Phase 2 is measured with K = 50: its first act is to measure where it starts from."""
+    content = RECIPE.to_dict()
+    content["phases"][2]["valid_samples"] = 50
+    loop = make_loop(phase=phase, phase_updates=updates, best_valid=-9.0, best_epoch=4)
+    loop.recipe = Recipe.from_dict(content)
+    loop.phase = loop.recipe.phases[phase]
+    figures = {10: lambda: {"valid_log_p": -8.0}, 50: lambda: {"valid_log_p": -4.0}}
+    validation = Validation(figures, 10)
+    validation.before_phase(loop)
+    assert (loop.log.status.best_valid, loop.log.status.best_epoch) == (best, 4)
+    validation.after_epoch(loop)
+    assert loop.log.row["valid_log_p"] == (-4.0 if phase == 2 else -8.0)
 
 
 def test_the_best_epoch_is_marked_and_its_parameters_kept():
@@ -183,7 +200,7 @@ def test_a_signal_becomes_a_pause_and_handlers_come_back(number, said):
 def test_a_bad_update_is_named_with_what_is_kept(bad):
     loop = make_loop(updates=41, epoch=2, best_epoch=2, sums={"log_p": bad})
     loop.best = {}
-    with pytest.raises(InputError, match="training log-likelihood is not a finite number at "
+    with pytest.raises(InputError, match="training log-likelihood is not a finite number by "
                                          "update 41.*last good state.*clip_norm"):
         FiniteFigures().after_batch(loop)
     FiniteFigures().after_batch(make_loop(sums={"log_p": -1e30}))
@@ -294,6 +311,19 @@ def test_lines_are_rare_but_the_last_of_a_phase_is_there():
     assert said[1] == ("epoch 1, 20 updates, 0.0/s, 0:00:01: train 2.500, valid 3.250, "
                        "best 3.000 (epoch 1, patience 0/3)")
     assert len(said) == 4 and said[3] == "phase 1 over: enough"
+
+
+def test_the_bar_moves_by_the_batches_done_since_it_moved_last(monkeypatch):
+    moves = []
+    bar = SimpleNamespace(update=moves.append, set_postfix_str=lambda text: None)
+    monkeypatch.setattr(display, "progress", lambda **options: bar)
+    size = RECIPE.training.batch_size
+    extension, loop = display.ProgressBar({size: 50}), make_loop(batch=4)
+    extension.before_epoch(loop)
+    for batch in (5, 21, 22):
+        loop.log.status.batch = batch
+        extension.after_batch(loop)
+    assert moves == [4, 1, 16, 1]
 
 
 def test_tensorboard_gets_every_figure_or_says_what_is_missing(monkeypatch, tmp_path):

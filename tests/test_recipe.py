@@ -102,6 +102,8 @@ def test_overrides_reach_every_section():
     ("training.control_variate=1", "r.toml: training.control_variate = 1: must be true or false"),
     ("phases.0.learning_rate=0", "r.toml: phases.0.learning_rate = 0: must be a finite number "
                                  "above 0"),
+    ("phases.0.average_over=1", "r.toml: phases.0.average_over = 1: must be a whole number, "
+     "2 or more"),
     ("phases.0.learning_rates=[[1,2],[3]]", "r.toml: phases.0.learning_rates = [[1, 2], [3]]: "
                                             "must be a list of [learning rate, epochs] pairs"),
     ("model.layers=[4,true]", "r.toml: model.layers = [4, True]: must be a list of whole numbers, "
@@ -155,8 +157,9 @@ def test_the_fingerprint_follows_what_decides_the_result():
     same = ["title=x", "evaluation.samples=[5]", "monitor.checkpoint_seconds=1",
             "training.l1=0.001"]
     assert {recipe(override).fingerprint() for override in same} == {base}
-    others = ["seed=1", "training.l1=0.002", "phases.1.samples=99", "monitor.valid_samples=20"]
-    assert len({base, *(recipe(override).fingerprint() for override in others)}) == 5
+    others = ["seed=1", "training.l1=0.002", "phases.1.samples=99", "monitor.valid_samples=20",
+              "phases.0.average_over=100"]
+    assert len({base, *(recipe(override).fingerprint() for override in others)}) == 1 + len(others)
 
 
 def test_differences_are_listed_by_name():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import math
 import os
@@ -44,6 +45,71 @@ def test_claiming_freezes_the_recipe_and_refuses_another(run):
                                          r"choose another folder with --out, or .*--fresh"):
         run.claim(make_recipe("seed=3"))
     assert run.recipe.seed == 0
+
+
+def stand(run, **status):
+    """Let the run stand somewhere, by its state; status.json is as it was before training."""
+    run.write_state({}, {"status": {"phase": 0, "phase_start": 0, "epoch": 6, "phase_stop": "",
+                                    "finished": False, **status}})
+
+
+def refusal(run, *overrides, extend=True):
+    with pytest.raises(InputError) as refused:
+        run.claim(make_recipe(*overrides), extend)
+    return str(refused.value)
+
+
+def test_an_unfinished_run_is_extended_in_what_lies_ahead(run):
+    run.claim(make_recipe())
+    stand(run)
+    ahead = ("phases.0.max_epochs=7", "phases.0.patience=13", "phases.1.samples=20")
+    assert "with --extend" in refusal(run, *ahead, extend=False)
+    assert "--extend" not in refusal(run, *ahead, extend=None)
+    assert "--extend" not in refusal(run, *ahead, "seed=1", extend=False)
+    run.claim(make_recipe(*ahead), extend=True)
+    assert run.recipe == make_recipe(*ahead)
+
+
+@pytest.mark.parametrize(("change", "line"), [
+    ("phases.0.samples=11", "phases.0.samples: 10, not 11"), ("seed=1", "seed: 0, not 1"),
+    ("phases.0.max_epochs=6", "phases.0.max_epochs: 10000, not 6"),
+    ("phases.0.patience=9", "phases.0.patience: 10, not 9"),
+    ("phases.0.average_over=50", "phases.0.average_over: None, not 50")])
+def test_what_was_trained_is_not_contradicted(run, change, line):
+    run.claim(make_recipe())
+    stand(run)
+    said = refusal(run, change, "phases.1.samples=20")
+    assert f"({line}); --extend changes only what lies ahead, and the run is in phases.0, " \
+        "6 epochs into it" in said
+    assert run.recipe == make_recipe()
+
+
+def test_a_phase_that_is_over_and_a_finished_run_stay_as_they_are(run):
+    run.claim(make_recipe())
+    stand(run, phase_stop="10 epochs")
+    assert "the run is at the end of phases.0" in refusal(run, "phases.0.max_epochs=50")
+    stand(run, phase=1, phase_start=4)
+    assert "(phases.0.max_epochs: 10000, not 50)" in refusal(run, "phases.0.max_epochs=50")
+    assert "2 epochs into it" in refusal(run, "phases.1.max_epochs=2")
+    stand(run, finished=True)
+    assert "the run is finished" in refusal(run, "phases.1.max_epochs=50")
+
+
+def test_phases_are_added_and_taken_away_only_ahead(run):
+    run.claim(make_recipe())
+    longer, shorter = make_recipe().to_dict(), make_recipe().to_dict()
+    longer["phases"].append({"samples": 7})
+    del shorter["phases"][1]
+    longer, shorter = Recipe.from_dict(longer), Recipe.from_dict(shorter)
+    stand(run)
+    for recipe in (longer, shorter, longer):
+        run.claim(recipe, extend=True)
+        assert run.recipe == recipe
+    stand(run, phase=1, phase_start=4)
+    with pytest.raises(InputError, match=r"\(number of phases: 3, not 1\)"):
+        run.claim(shorter, extend=True)
+    with pytest.raises(InputError, match="number of phases: 3, not 0"):
+        run.claim(dataclasses.replace(longer, phases=()), extend=True)
 
 
 def test_the_model_comes_back_with_its_meta_and_a_fingerprint_of_its_values(run):

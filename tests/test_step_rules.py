@@ -148,6 +148,27 @@ def test_a_step_with_a_bad_gradient_changes_nothing(bad):
     assert step.state[0].get_value() == 2
 
 
+def test_running_means_follow_the_parameters_and_leave_them_alone():
+    """The plain mean of the first values, then weights that fall by a quarter a step."""
+    def averaging(parameters, gradients, rate):
+        step, means = step_rules.with_averages(
+            step_rules.sgd(parameters, gradients, rate), parameters, over=4)
+        assert step.state[1:] == means
+        return step
+
+    start, steps = [np.zeros(1)], [[np.array([g])] for g in (1.0, -4.0, 2.0, 3.0, -8.0, 5.0)]
+    path = -np.cumsum([g[0][0] for g in steps])
+    for count in (1, 3, 6):
+        values, step = run_rule(averaging, 1.0, start, steps[:count])
+        mean = path[:min(count, 4)].mean()
+        for value in path[4:count]:
+            mean += (value - mean) / 4
+        np.testing.assert_allclose(values[0], path[count - 1])
+        assert [v.name for v in step.state] == ["average.count", "average.w0"]
+        np.testing.assert_allclose(step.state[1].get_value(), [mean], rtol=1e-6)
+        assert step.state[0].get_value() == count
+
+
 def test_state_names_tell_the_parameters_apart():
     _, step = run_rule(step_rules.adam, 0.1)
     assert [variable.name for variable in step.state] == [

@@ -121,6 +121,36 @@ def test_signals_save_and_say_how_to_go_on(folder):
         assert run.read_state().record["status"]["updates"] == updates
 
 
+def test_a_paused_run_is_extended_and_goes_on(folder, capsys):
+    """A longer first phase, and a second one that differs in nothing but its running means."""
+    run = RunDirectory(folder / "run")
+    assert train(folder, *LONG, "--pause-after", "1s") == 0
+    done = run.read_status()["epochs"]
+    with open(folder / "toy.toml", "a") as recipe:
+        recipe.write("""
+[[phases]]
+samples = 3
+learning_rate = 0.03
+average_over = 4
+max_epochs = 1000000
+patience = 1000000
+""")
+    limits = ["--set", f"phases.0.max_epochs={done + 2}", "--set", "phases.0.patience=1000000",
+              "--no-evaluate"]
+    capsys.readouterr()
+    assert train(folder, *limits) == 2
+    assert "go on by this recipe with --extend" in capsys.readouterr().err
+    assert train(folder, *limits, "--extend", "--pause-after", "2s") == 0
+    arrays = run.read_state().arrays
+    log = run.read_log()
+    assert (log["phase"] == 0).sum() == done + 2 and (log["phase"] == 1).sum() > 0
+    assert arrays["rule/average.count"] == log["updates"].iloc[-1] - 4 * (done + 2) + \
+        run.read_state().record["status"]["batch"]
+    more = ["--set", f"phases.1.max_epochs={(log['phase'] == 1).sum() + 1}"]
+    assert train(folder, *limits, *more, "--extend") == 0
+    assert run.read_status()["finished"] and len(run.read_log()) == len(log) + 1
+
+
 @pytest.mark.parametrize(("arguments", "line"), [
     (["--set", "model.kind=bihn"], "toy.toml: model.kind = 'bihn': must be one of bihm"),
     (["--budget", "soon"], "'soon' is not a time: write it as 90s, 10m, 1.5h or 1h30m"),

@@ -34,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="pause after this long, to go on exactly there later")
     parser.add_argument("--fresh", action="store_true",
                         help="start anew; what was in the folder moves to .replaced/ beside it")
+    parser.add_argument("--extend", action="store_true",
+                        help="go on by the recipe as it is now; it may differ in what lies ahead: "
+                             "max_epochs and patience of the phase at hand, and later phases")
     parser.add_argument("--no-evaluate", action="store_true", help="do not evaluate at the end")
     parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
     parser.add_argument("--threads", type=int, help="threads (all cores)")
@@ -59,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     with folder.lock():
         if args.fresh and (moved := folder.move_aside()):
             print(f"{folder.path}: the run that was here is now in {moved}")
-        folder.claim(recipe)
+        folder.claim(recipe, args.extend)
         pause = _train(recipe, folder, dataset, args, budget)
         if pause in INTERRUPTIONS:
             return 130

@@ -63,7 +63,7 @@ class TrainingLog:
         self.status.phase_stop = self.status.phase_stop or reason
 
     def request_pause(self, reason: str, measure_first: bool = False) -> None:
-        """Ask to leave training after the update at hand.
+        """Ask to leave training after the update, or the group of them, at hand.
 
         With ``measure_first`` the epoch is taken as over and measured before; without it,
         training goes on later as if it had never been left.

@@ -19,7 +19,7 @@ import numpy as np
 from bihm_repro.engine.symbolic import T, shared
 
 __all__ = ["Step", "RULES", "adam", "fused_adam", "rmsprop", "momentum", "sgd", "with_penalties",
-           "clipped", "skip_non_finite"]
+           "clipped", "skip_non_finite", "with_averages"]
 
 
 class Step(NamedTuple):
@@ -133,6 +133,22 @@ def skip_non_finite(step: Step, gradients: Sequence[Any]) -> Step:
     total = sum(T.sqr(g).sum() for g in gradients)
     bad = T.isnan(total) | T.isinf(total)
     return Step([(old, T.switch(bad, old, new)) for old, new in step.updates], step.state)
+
+
+def with_averages(step: Step, parameters: Sequence[Any], over: int) -> tuple[Step, list[Any]]:
+    """Add running means of the parameters (Polyak and Juditsky, 1992); returns them too.
+
+    The mean of all values so far for the first ``over`` steps, then one whose weights fall by
+    1 / ``over`` a step. The means have no part in the steps.
+    """
+    new = {id(variable): value for variable, value in step.updates}
+    count = shared(np.int64(0), name="average.count")
+    weight = T.cast(T.maximum(1.0 / over, 1.0 / T.cast(count + 1, "float64")), "float32")
+    averages = [_zeros_like(w, "average") for w in parameters]
+    updates = [(mean, mean + weight * (new[id(w)] - mean))
+               for mean, w in zip(averages, parameters)]
+    return Step([*step.updates, (count, count + 1), *updates],
+                [*step.state, count, *averages]), averages
 
 
 # PyTensor's name, and theano's.

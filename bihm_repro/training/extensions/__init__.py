@@ -19,8 +19,10 @@ class Extension:
     1. ``before_training``, once.
     2. ``before_phase``, when the phase's update has been compiled.
     3. ``before_epoch``, also where an epoch is entered in its middle.
-    4. ``after_batch``, after each update.
-    5. ``after_epoch``, to measure: ``loop.log.row`` is the row of this epoch.
+    4. ``after_batch``, after each update, or each group of them where the update takes several
+       mini-batches in one call: the counters may then have moved by more than one.
+    5. ``after_epoch``, to measure: ``loop.log.row`` is the row of this epoch. Where the phase keeps
+       running means, the model holds them during this event, and its own parameters after it.
     6. ``between_epochs``, when the row is in the log and the counters stand at the next epoch.
     7. ``after_phase``, with the best parameters in the model.
     8. ``between_phases``, when the counters stand at the next phase.
@@ -37,7 +39,7 @@ class Extension:
         """Before the first batch of an epoch, or the first after a resumption."""
 
     def after_batch(self, loop: MainLoop) -> None:
-        """After an update."""
+        """After an update, or a group of them."""
 
     def after_epoch(self, loop: MainLoop) -> None:
         """When the batches of an epoch are done; figures go to ``loop.log.row``."""

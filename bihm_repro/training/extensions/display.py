@@ -26,6 +26,7 @@ class ProgressBar(Extension):
         """Take the number of updates that an epoch has at each batch size."""
         self.updates_per_epoch = updates_per_epoch
         self._bar: Any = None
+        self._shown = 0
 
     def before_epoch(self, loop: MainLoop) -> None:
         """Open the bar of this epoch, at the batch where it is entered."""
@@ -35,11 +36,14 @@ class ProgressBar(Extension):
                              desc=f"phase {status.phase + 1}/{len(loop.recipe.phases)} "
                                   f"epoch {status.epoch + 1}")
         self._bar.update(status.batch)
+        self._shown = status.batch
         self._bar.set_postfix_str(figures_line(loop))
 
     def after_batch(self, loop: MainLoop) -> None:
-        """Move the bar on."""
-        self._bar.update(1)
+        """Move the bar on by the batches done since."""
+        batch = loop.log.status.batch
+        self._bar.update(batch - self._shown)
+        self._shown = batch
 
     def between_epochs(self, loop: MainLoop) -> None:
         """Take the bar away."""

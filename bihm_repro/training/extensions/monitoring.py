@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.stopping import non_finite
 
 if TYPE_CHECKING:
+    from bihm_repro.recipe import Phase
     from bihm_repro.training.main_loop import MainLoop
 
 __all__ = ["Validation", "BestSoFar", "FiguresOnTest"]
@@ -18,21 +19,41 @@ Measure = Callable[[], dict[str, float]]
 
 
 class Validation(Extension):
-    """Writes the validation figures of every ``every``-th epoch, and of a phase's last."""
+    """Writes the validation figures of every ``every``-th epoch, and of a phase's last.
 
-    def __init__(self, measure: Measure, every: int = 1) -> None:
-        """Measure with ``measure()``, whose figures are ``valid_log_p`` and its like."""
-        self.measure, self.every = measure, every
+    A phase may have a K of its own for them. The best figure so far is then measured anew with it,
+    so that figures are compared with their like.
+    """
+
+    def __init__(self, measures: Mapping[int, Measure], samples: int, every: int = 1) -> None:
+        """Measure with ``measures[K]()``, whose figures are ``valid_log_p`` and its like.
+
+        ``samples`` is the K of phases that have none of their own.
+        """
+        self.measures, self.samples, self.every = measures, samples, every
+
+    def before_phase(self, loop: MainLoop) -> None:
+        """Measure the best parameters, which the model holds, where the last phase's K differs."""
+        status, phases = loop.log.status, loop.recipe.phases
+        if status.phase and not status.phase_updates and status.best_valid is not None and (
+                self._k(loop.phase) != self._k(phases[status.phase - 1])):
+            status.best_valid = self._measure(loop.phase)["valid_log_p"]
 
     def after_epoch(self, loop: MainLoop) -> None:
         """Measure where it is due."""
         log = loop.log
         due = (log.status.phase_epoch + 1) % self.every == 0
         if due or log.status.phase_stop or log.pause:
-            figures = self.measure()
+            figures = self._measure(loop.phase)
             if not math.isfinite(figures["valid_log_p"]):
                 raise non_finite(loop, "the validation log p")
             log.row.update(figures)
+
+    def _k(self, phase: Phase) -> int:
+        return phase.valid_samples or self.samples
+
+    def _measure(self, phase: Phase) -> dict[str, float]:
+        return self.measures[self._k(phase)]()
 
 
 class BestSoFar(Extension):

@@ -88,7 +88,7 @@ class PauseAfter(Extension):
 
 
 class Interruption(Extension):
-    """Ctrl-C or SIGTERM: finish the update, then pause; a second Ctrl-C ends it at once."""
+    """Ctrl-C or SIGTERM: finish what is at hand, then pause; a second Ctrl-C ends it at once."""
 
     def __init__(self) -> None:
         """Nothing has been received yet."""
@@ -123,7 +123,7 @@ class Interruption(Extension):
 
 
 class FiniteFigures(Extension):
-    """Fails at the first update whose log-likelihood is not a finite number."""
+    """Fails after the first updates with a log-likelihood that is not a finite number."""
 
     def after_batch(self, loop: MainLoop) -> None:
         """Look at the running sum, which a single bad batch spoils."""
@@ -138,7 +138,7 @@ def non_finite(loop: MainLoop, what: str) -> InputError:
     kept = f"the best model (epoch {status.best_epoch}) is kept" if loop.best is not None else (
         "no epoch was over yet")
     return InputError(
-        f"{what} is not a finite number at update {status.updates} (phase {status.phase}, epoch "
+        f"{what} is not a finite number by update {status.updates} (phase {status.phase}, epoch "
         f"{status.epoch + 1}); {kept}, and so is the last good state; try a lower rate, --set "
         f"phases.{status.phase}.learning_rate={phase.rate_at(status.phase_epoch) / 3:.2g}, or "
         "--set training.clip_norm=100, in a new folder (--out) or with --fresh")
