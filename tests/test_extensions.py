@@ -313,6 +313,13 @@ def test_lines_are_rare_but_the_last_of_a_phase_is_there():
     assert len(said) == 4 and said[3] == "phase 1 over: enough"
 
 
+def test_a_phase_that_goes_on_says_from_which_update_of_the_run():
+    stream = io.StringIO()
+    display.Lines(5.0, stream).before_phase(make_loop(phase=1, updates=120, phase_updates=20))
+    assert stream.getvalue().startswith("phase 2 of 3: ")
+    assert stream.getvalue().endswith(", from update 120\n")
+
+
 def test_the_bar_moves_by_the_batches_done_since_it_moved_last(monkeypatch):
     moves = []
     bar = SimpleNamespace(update=moves.append, set_postfix_str=lambda text: None)

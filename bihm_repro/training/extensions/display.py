@@ -71,7 +71,7 @@ class Lines(Extension):
         """Say what the phase is about to do."""
         status, phase = loop.log.status, loop.phase
         self._updates, self._since = status.updates, self.clock()
-        where = f", from update {status.phase_updates}" if status.phase_updates else ""
+        where = f", from update {status.updates}" if status.phase_updates else ""
         self._print(f"phase {status.phase + 1} of {len(loop.recipe.phases)}: K = {phase.samples}, "
                     f"learning rate {phase.rate_at(status.phase_epoch):g}{where}")
 
