@@ -46,6 +46,8 @@ def _lies_ahead(name: str, old: Any, value: Any, status: Mapping[str, Any]) -> b
     number, _, setting = rest.partition(".")
     if int(number) != phase or status.get("phase_stop"):
         return int(number) > phase
+    if not status.get("phase_updates"):
+        return True
     if setting == "max_epochs":
         return value > _epochs_done(status)
     return setting == "patience" and value >= old

@@ -132,6 +132,9 @@ def test_the_epoch_limit_counts_the_epochs_of_the_phase(status, stops):
 def test_patience_counts_from_the_best_epoch_of_the_phase(status, stops):
     loop = make_loop(**status)
     Patience().after_epoch(loop)
+    assert loop.log.status.phase_stop == ""  # nothing was measured
+    loop.log.row["valid_log_p"] = -3.0
+    Patience().after_epoch(loop)
     assert loop.log.status.phase_stop == ("no better validation figure in 3 epochs"
                                           if stops else "")
 

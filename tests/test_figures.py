@@ -200,6 +200,19 @@ def test_a_runs_curve_keeps_validation_in_view(tmp_path):
     assert lower < -300 and -280 < upper < -180
 
 
+def test_a_runs_curve_breaks_where_k_changes(tmp_path):
+    """Training with K = 5 throughout; validation with 10, but 100 in the second phase."""
+    folder = write_run(tmp_path, "nips", "nips",
+                       extra="[[phases]]\n[[phases]]\nvalid_samples = 100\n")
+    rows = "".join(f"{phase},{epoch},{epoch},5,-300,{valid}\n" for epoch, (phase, valid) in
+                   enumerate([(0, -310), (0, -305), (1, -290), (1, -289), (1, -288)]))
+    (folder / "log.csv").write_text(
+        "phase,updates,seconds,samples,train_log_p,valid_log_p\n" + rows)
+    lines = curves.draw_run(runs_of(tmp_path)[0]).figure.axes[0].get_lines()
+    assert [list(line.get_ydata()) for line in lines] == [
+        [-300] * 5, [-310, -305], [-290, -289, -288]]
+
+
 def test_a_run_without_a_log_has_no_curve(tmp_path):
     write_run(tmp_path, "dna", "dna")
     assert curves.draw_run(runs_of(tmp_path)[0]).figure is None

@@ -50,7 +50,7 @@ def test_claiming_freezes_the_recipe_and_refuses_another(run):
 def stand(run, **status):
     """Let the run stand somewhere, by its state; status.json is as it was before training."""
     run.write_state({}, {"status": {"phase": 0, "phase_start": 0, "epoch": 6, "phase_stop": "",
-                                    "finished": False, **status}})
+                                    "phase_updates": 9, "finished": False, **status}})
 
 
 def refusal(run, *overrides, extend=True):
@@ -93,6 +93,15 @@ def test_a_phase_that_is_over_and_a_finished_run_stay_as_they_are(run):
     assert "2 epochs into it" in refusal(run, "phases.1.max_epochs=2")
     stand(run, finished=True)
     assert "the run is finished" in refusal(run, "phases.1.max_epochs=50")
+
+
+def test_a_phase_without_an_update_lies_ahead(run):
+    run.claim(make_recipe())
+    stand(run, phase=1, phase_start=6)
+    assert "(phases.1.samples: 100, not 7)" in refusal(run, "phases.1.samples=7")
+    stand(run, phase=1, phase_start=6, phase_updates=0)
+    run.claim(make_recipe("phases.1.samples=7"), extend=True)
+    assert run.recipe.phases[1].samples == 7
 
 
 def test_phases_are_added_and_taken_away_only_ahead(run):

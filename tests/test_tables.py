@@ -165,6 +165,12 @@ def test_seeds_mean_and_spread(runs):
     assert row["runs"] == "adult, adult-seed1, adult-seed2"
 
 
+def test_a_seed_counts_once(results):
+    write_run(results, "adult-again", "adult", layers=ADULT, seed=1, evaluated=evaluation(-13.60))
+    row = cells(uci_tables.seeds_table(read_runs(results)[0]), "adult")
+    assert row["seeds"] == "3" and row["spread"] == "0.07"
+
+
 def test_seed_groups_keep_other_recipes_apart(tmp_path):
     write_run(tmp_path, "dna", "dna", seed=0, extra="[training]\nl1 = 0.1\n")
     write_run(tmp_path, "dna-seed1", "dna", seed=1, extra="[training]\nl1 = 0.1\n")

@@ -48,8 +48,17 @@ def test_training_ends_with_an_evaluation_and_is_not_repeated(folder, capsys):
     assert "training is finished for this recipe and these data (12 updates)" in said
     assert "evaluation.json stands for this model and these data" in said
     assert run.file("log.csv").stat().st_mtime_ns == before
+    check_progress_is_noted(folder, run)
     check_another_recipe(folder, capsys)
     check_fresh(folder, capsys)
+
+
+def check_progress_is_noted(folder, run):
+    """An evaluation made during a pause, after which training found no better model."""
+    evaluation = run.read_evaluation()
+    run.write_evaluation({**evaluation, "finished": False, "updates": 8})
+    assert train(folder) == 0
+    assert run.read_evaluation() == evaluation
 
 
 def check_another_recipe(folder, capsys):

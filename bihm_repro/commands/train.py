@@ -126,6 +126,7 @@ def _evaluate(folder: RunDirectory, dataset: Dataset, budget: Budget) -> None:
         return
     settings = folder.recipe.evaluation
     if evaluation_stands(folder, dataset, in_full=budget.seconds is None):
+        _note_progress(folder)
         print(f"{folder.path}: evaluation.json stands for this model and these data")
         return
     from bihm_repro.estimators.evaluate import evaluate_run, stored_model
@@ -139,6 +140,14 @@ def _evaluate(folder: RunDirectory, dataset: Dataset, budget: Budget) -> None:
         speed = samples_per_second(stored_model(folder), test)
         arguments = fitted_evaluation(settings, len(test), speed, budget.for_evaluation)
     print(evaluation_line(evaluate_run(folder, dataset=dataset, **arguments)), flush=True)
+
+
+def _note_progress(folder: RunDirectory) -> None:
+    """Bring the progress in evaluation.json up to date: training that brought no better model."""
+    evaluation, status = folder.read_evaluation() or {}, folder.read_status()
+    progress = {name: status[name] for name in ("updates", "finished") if name in status}
+    if any(evaluation.get(name) != value for name, value in progress.items()):
+        folder.write_evaluation({**evaluation, **progress})
 
 
 def evaluation_stands(folder: RunDirectory, dataset: Dataset, in_full: bool = True) -> bool:

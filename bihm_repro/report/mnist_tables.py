@@ -78,7 +78,8 @@ def _mnist_notes(present: Sequence[Run | None]) -> list[str]:
     notes = ["bound: K = 1" + (f"; estimate: K = {largest}." if largest else "; estimate: the "
              "largest K evaluated.") + " ± is one standard error of the mean over the test rows; "
              "diff. is ours minus the paper's: negative is better.",
-             "updates: gradient steps behind our number; the paper speaks of 1,000,000.",
+             "updates: gradient steps made when the model was evaluated; the paper speaks of "
+             "1,000,000.",
              *notes_for(present)]
     return [*notes, "—: no evaluated run, or no number in the paper."]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bihm_repro.report.formats import Cell, Column, Table, estimate_cell
+from bihm_repro.report.marks import marks_of, notes_for
 from bihm_repro.report.runs import Run
 
 __all__ = ["runs_table"]
@@ -20,8 +21,8 @@ COLUMNS = (
 
 def runs_table(runs: Sequence[Run]) -> Table:
     """All run folders, evaluated or not."""
-    notes = ["-log p: on the whole test split as written in the run's evaluation.json. minutes: "
-             "training alone. commit: of the code that trained it."]
+    notes = ["-log p: on the test split, as written in the run's evaluation.json. epochs, updates, "
+             "minutes: of training so far. commit: of the code that trained it.", *notes_for(runs)]
     if not runs:
         notes = ["No run folder was found."]
     return Table("runs", "Runs", COLUMNS, [_row(run) for run in runs], notes)
@@ -48,7 +49,7 @@ def _row(run: Run) -> list[Cell]:
         engine = " ".join(str(engine[key]) for key in ("name", "version") if key in engine)
     commit = status.get("commit") or evaluation.get("commit")
     return [Cell(run.name), Cell(run.dataset), Cell(run.kind), Cell(run.seed),
-            estimate_cell(None if estimate is None else estimate.negated()),
+            estimate_cell(None if estimate is None else estimate.negated(), marks=marks_of(run)),
             Cell(run.sample_counts[-1] if run.sample_counts else None),
             Cell(status.get("epochs")), Cell(status.get("updates")),
             Cell(None if seconds is None else float(seconds) / 60, decimals=1),

@@ -84,7 +84,7 @@ class Run:
 
     @property
     def updates(self) -> int | None:
-        """Updates behind the evaluated model, or so far where the evaluation does not say."""
+        """Updates made when the model was evaluated, or so far where that does not say."""
         recorded = (self.evaluation or {}).get("updates")
         return self.status.get("updates") if recorded is None else recorded
 
@@ -102,6 +102,15 @@ class Run:
     def z_trace(self) -> pd.DataFrame:
         """``z_trace.csv``: run, k_inner, k_outer, log_z2; empty where it was not asked for."""
         return _read_csv(self.path / "z_trace.csv")
+
+    @property
+    def validation_counts(self) -> pd.Series:
+        """The number of samples K of each logged validation figure; a phase may have its own."""
+        phases = self.recipe.get("phases", [])
+        usual = self.recipe.get("monitor", {}).get("valid_samples", 10)
+        own = dict(enumerate(phase.get("valid_samples", usual) for phase in phases))
+        numbers = self.log.get("phase", pd.Series(0, self.log.index))
+        return numbers.map(lambda number: own.get(number, usual))
 
     @property
     def sample_counts(self) -> tuple[int, ...]:

@@ -176,6 +176,7 @@ def seeds_table(runs: Sequence[Run]) -> Table:
     for group in seed_groups(run for run in runs if run.evaluation is not None):
         if len({run.seed for run in group}) < 2:
             continue
+        group = list({run.seed: run for run in reversed(group)}.values())[::-1]  # one run a seed
         present += group
         values = [-run.estimate("log_p").value for run in group]
         entry = quoted.get(group[0].dataset)

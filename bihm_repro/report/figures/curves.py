@@ -219,18 +219,31 @@ def _view_of_run(log: pd.DataFrame, columns: Sequence[str]) -> tuple[float, floa
     return lower - margin, upper + margin
 
 
+def _of_equal_k(log: pd.DataFrame, ks: pd.Series | None) -> list[pd.DataFrame]:
+    """Parts of a log whose figures can be compared: with another K begins another line."""
+    if ks is None:
+        return [log]
+    return [part for _, part in log.groupby((ks != ks.shift()).cumsum())]
+
+
 def draw_run(run: Run) -> Drawing:
-    """A run's own course: train and validation log p over updates, test where measured."""
+    """A run's own course: train and validation log p over updates, test where measured.
+
+    A line breaks where the number of samples of its figures changes.
+    """
     log = run.log
     columns = [name for name in ("train_log_p", "valid_log_p") if name in log]
     if log.empty or not columns or not log[columns].notna().any().any():
         return Drawing(None, left_out=[f"{run.name}: no log yet"])
     figure = new_figure(1.9, COLUMN_WIDTH)
     axes = figure.subplots()
-    for name, colour, dashes, label in (("train_log_p", "0.55", ":", "training"),
-                                        ("valid_log_p", "#0b3c6f", "-", "validation")):
+    for name, colour, dashes, label, ks in (
+            ("train_log_p", "0.55", ":", "training", log.get("samples")),
+            ("valid_log_p", "#0b3c6f", "-", "validation", run.validation_counts)):
         if name in columns:
-            axes.plot(log["updates"], log[name], color=colour, linestyle=dashes, label=label)
+            for part in _of_equal_k(log, ks):
+                axes.plot(part["updates"], part[name], color=colour, linestyle=dashes, label=label)
+                label = None
     counts = measured_counts(log)
     if counts:
         curve = measured_curve(log, counts[-1])

@@ -32,10 +32,15 @@ class EpochLimit(Extension):
 
 
 class Patience(Extension):
-    """Ends a phase when no epoch of the last ``patience`` has brought a better figure."""
+    """Ends a phase when no epoch of the last ``patience`` has brought a better figure.
+
+    Only an epoch whose figure was measured can end it.
+    """
 
     def after_epoch(self, loop: MainLoop) -> None:
         """Count the epochs of this phase since the best one."""
+        if "valid_log_p" not in loop.log.row:
+            return
         status = loop.log.status
         waited = status.epoch + 1 - max(status.best_epoch, status.phase_start)
         if waited >= loop.phase.patience:
