@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,8 +24,7 @@ from bihm_repro.estimators.log_likelihood import LogLikelihood, estimate_log_lik
 from bihm_repro.estimators.partition_function import LogZ2, estimate_log_z2
 from bihm_repro.estimators.streaming import check_count, check_data
 from bihm_repro.models.build import build_model
-from bihm_repro.models.helmholtz import check_sizes
-from bihm_repro.recipe import ModelRecipe, Phase, Recipe, TrainingRecipe
+from bihm_repro.recipe import Phase, Recipe
 from bihm_repro.run_directory import RunDirectory
 from bihm_repro.samplers.directed import DirectedPair
 from bihm_repro.samplers.gibbs import GibbsSettings, gibbs_chain, start_chain
@@ -53,9 +51,10 @@ class Model:
     defaults: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, layers: Sequence[int], **settings: Any) -> None:
-        check_sizes(1, layers)
-        self.settings = ModelRecipe(kind=self.kind, layers=tuple(int(n) for n in layers),
-                                    **{**self.defaults, **settings})
+        settings = {"kind": self.kind, "layers": np.asarray(layers).tolist(), **self.defaults,
+                    **settings}
+        self.settings = Recipe.from_dict({"dataset": "own", "model": settings},
+                                         source=type(self).__name__).model
         self._symbolic: Any = None
 
     # -- training
@@ -74,9 +73,10 @@ class Model:
 
         train = check_data(train, np.shape(train)[-1] if np.ndim(train) else 0, "train")
         valid = check_data(valid, train.shape[1], "valid")
-        recipe = Recipe(dataset="own", seed=seed, model=self.settings,
-                        training=TrainingRecipe(**training), phases=tuple(phases))
-        recipe = replace(recipe, monitor=replace(recipe.monitor, test_every=0))
+        recipe = Recipe(dataset="own", model=self.settings, phases=tuple(phases)).to_dict()
+        recipe["training"].update(training)
+        recipe["monitor"]["test_every"] = 0
+        recipe = Recipe.from_dict({**recipe, "seed": seed}, source="fit")
         run = None
         if out is not None:
             run = RunDirectory(out)
@@ -126,8 +126,8 @@ class _Layered(Model):
 
         ``expected`` gives the units' probabilities, as the paper's pictures do.
         """
-        n = check_count(n, "n")
-        generator = np.random.default_rng(seed)
+        n, gibbs_steps = check_count(n, "n"), check_count(gibbs_steps, "gibbs_steps", least=0)
+        generator = np.random.default_rng(check_count(seed, "seed", least=0))
         pair = self._pair()
         chain = start_chain(pair, pair.sample_p(n, generator), generator)
         settings = GibbsSettings(proposals=check_count(proposals, "proposals"))
@@ -154,15 +154,16 @@ class BiHM(_Layered):
                 proposals: int = 10) -> np.ndarray:
         """Fill in ``x`` (examples, dim) where ``mask`` is True, by Gibbs sampling of p*.
 
-        ``mask`` is (dim,) or (examples, dim): True where a value is unknown.
+        ``mask`` is (dim,) or (examples, dim): True where a value is unknown; what ``x`` holds
+        there, NaN perhaps, does not matter.
         """
-        x = check_data(x, self.symbolic.data_dim)
-        mask = np.asarray(mask, dtype=bool)
-        if mask.shape not in ((x.shape[1],), x.shape):
+        x, mask = np.asarray(x), np.asarray(mask, dtype=bool)
+        if mask.shape not in (x.shape[1:], x.shape):
             raise InputError(f"mask has shape {mask.shape}: expected {x.shape} or {x.shape[1:]}")
+        x = check_data(np.where(mask, 0, x), self.symbolic.data_dim)
         known = np.broadcast_to(~mask, x.shape)
         settings = GibbsSettings(proposals=check_count(proposals, "proposals"))
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(check_count(seed, "seed", least=0))
         for chain in inpainting_chain(self._pair(), x, known,  # noqa: B007
                                       check_count(gibbs_steps, "gibbs_steps"), generator, settings):
             pass

@@ -17,8 +17,16 @@ COMMANDS = ("doctor", "data", "train", "evaluate", "layers", "sample", "inpaint"
             "figures", "gallery", "reproduce")
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose refusals are one line, like every other."""
+
+    def error(self, message: str) -> None:
+        """Refuse the command line."""
+        raise InputError(f"{message}; see {self.prog} --help")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="bihm", description="Bidirectional Helmholtz Machines: data, training, estimates, "
         "samples, tables and figures.")
     parser.add_argument("--version", action="version", version=f"bihm-repro {__version__}")
@@ -45,8 +53,8 @@ def _explain(error: OSError) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 success, 2 bad input, 130 interrupted."""
-    args = _parser().parse_args(arguments)
     try:
+        args = _parser().parse_args(arguments)
         return args.execute(args)
     except (InputError, SetupError) as error:
         message = " ".join(str(error).split())
@@ -55,6 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         message = _explain(error)
+    except MemoryError as error:
+        first = (str(error).splitlines() or ["an array did not fit"])[0]
+        message = (f"not enough memory ({first}); smaller layers, mini-batches or numbers of "
+                   "samples need less")
     except KeyboardInterrupt:
         print("bihm: interrupted", file=sys.stderr)
         return 130

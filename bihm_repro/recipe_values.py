@@ -35,12 +35,12 @@ def one_of(*choices: str) -> Setting:
 
 
 def whole(least: int) -> Setting:
-    """An integer, ``least`` or more."""
+    """An integer, ``least`` or more, that fits into 64 bits."""
     def convert(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
             raise ValueError
         return value
-    return Setting(f"a whole number, {least} or more", convert)
+    return Setting(f"a whole number, {least} or more and below 2**63", convert)
 
 
 def number(above: float | None = None, at_least: float | None = None) -> Setting:

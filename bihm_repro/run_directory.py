@@ -107,6 +107,18 @@ class RunDirectory:
         raise InputError(f"{self.path}: holds a run of another recipe "
                          f"({'; '.join(differences[:3])}); {ways}")
 
+    def check_data(self, fingerprint: str) -> None:
+        """Refuse other data than the run was trained on."""
+        if self.read_status().get("data_fingerprint", fingerprint) != fingerprint:
+            raise InputError(f"{self.path}: was trained on other data than those given now; bring "
+                             "those data back, or train anew: with another --out, or with --fresh")
+
+    def discard_claim(self) -> None:
+        """Take back a claim that came to nothing: remove what a run without an update has."""
+        if not self.file("model.npz").exists() and not self.file("state.npz").exists():
+            for name in ("recipe.toml", "log.csv", "status.json"):
+                self.file(name).unlink(missing_ok=True)
+
     def _progress(self) -> dict[str, Any]:
         """How far the run has come: by its state, from which it goes on, else by status.json."""
         checkpoint = self.read_state()

@@ -87,6 +87,41 @@ def test_bad_layers_are_refused(layers):
         BiHM(layers=layers)
 
 
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"weights": "foo"}, "BiHM: model.weights = 'foo': must be one of"),
+    ({"bias": "a"}, "BiHM: model.bias = 'a': must be a finite number"),
+    ({"wieghts": "glorot"}, "model.wieghts: unknown setting.*weights"), ({"layers": 5}, "layers")])
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        BiHM(**{"layers": [3], **settings})
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"l1": -1}, "fit: training.l1 = -1: must be"), ({"l1": "a"}, "fit: training.l1 = 'a'"),
+    ({"moon": 1}, "training.moon: unknown setting"), ({"phases": []}, "one or more"),
+    ({"phases": [Phase(samples=0)]}, "phases.0.samples = 0"), ({"seed": -1}, "seed = -1")])
+def test_bad_training_is_refused(trained, settings, message):
+    with pytest.raises(InputError, match=message):
+        BiHM(layers=[2]).fit(trained[2], trained[2], **settings)
+
+
+@pytest.mark.parametrize("settings", [{"gibbs_steps": -1}, {"gibbs_steps": 1.5}, {"seed": -1},
+                                      {"n": 0}, {"n": "many"}])
+def test_bad_counts_are_named(trained, settings):
+    with pytest.raises(InputError, match=f"{next(iter(settings))} is "):
+        trained[0].sample(**{"n": 2, **settings})
+
+
+def test_what_is_hidden_may_be_nan(trained):
+    model, _, data = trained
+    mask, hidden = np.array([False, True, False]), data[:9].copy()
+    hidden[:, 1] = np.nan
+    filled = model.inpaint(hidden, mask, gibbs_steps=2)
+    assert np.array_equal(filled, model.inpaint(data[:9], mask, gibbs_steps=2))
+    with pytest.raises(InputError, match="x holds NaN in row 0"):
+        model.inpaint(hidden, ~mask)
+
+
 def test_bad_arrays_are_named(trained):
     model, _, data = trained
     with pytest.raises(InputError, match=r"mask has shape \(2,\)"):

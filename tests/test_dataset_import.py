@@ -105,13 +105,19 @@ BAD = {
         path.read_bytes()[:200])), "truncated.npy: not a readable"),
     "broken.npz": (lambda path: path.write_bytes(b"PK\x03\x04 nothing"), "not a readable"),
     "labels.npz": (lambda path: np.savez(path, x=ROWS, y=ROWS), "holds the arrays x, y"),
+    "other.npz": (lambda path: np.savez(path, train=ROWS, validation=ROWS),
+                  "the array validation is none of train, valid and test"),
     "uneven.npz": (lambda path: np.savez(path, train=ROWS, test=ROWS[:, :5]), "different"),
     "words.csv": (lambda path: path.write_text("a,b\n0,1\n0,yes\n"), "yes"),
+    "gap.csv": (lambda path: path.write_text("1,,1\n" + "0,1,0\n" * 30), "not a readable"),
     "ragged.csv": (lambda path: path.write_text("0,1\n0\n"), "not a readable"),
-    "nothing.csv": (lambda path: path.write_text(""), "no rows"),
+    "nothing.csv": (lambda path: path.write_text(""), "nothing.csv: is empty"),
+    "header.csv": (lambda path: path.write_text("a,b\n"), "no rows"),
+    "nothing.npz": (lambda path: path.write_text(""), "nothing.npz: is empty"),
     "notes.txt": (lambda path: path.write_text("0 1"), r"allowed are \.npz"),
     "bare.hdf5": (lambda path: h5py.File(path, "w").close(), "Fuel's layout"),
-    "text.hdf5": (lambda path: path.write_text("0 1"), "not a readable data file"),
+    "text.hdf5": (lambda path: path.write_text("0 1"),
+                  "not a readable data file.*bihm data import FILE --name text --fresh"),
     "absent.npy": (lambda path: None, "no such file"),
 }
 
@@ -133,6 +139,8 @@ def test_bad_files_are_refused_with_one_line_and_leave_nothing(bihm, tmp_path, n
     (("import", "x.npy", "--name", "../x"), "use letters"),
     (("import", "x.npy", "--name", "x", "--valid-fraction", "1.5"), "between 0 and 1"),
     (("import", "x.npy", "--name", "x", "--test-fraction", "0"), "between 0 and 1"),
+    (("import", "x.npy", "--name", "x", "--seed", "-1"), "'-1': a whole number of at least 0"),
+    (("import", "x.npy", "--name", "x", "--seed", "9" * 20), "below 2**63"),
 ])
 def test_bad_arguments_are_refused(bihm, tmp_path, arguments, message):
     np.save(tmp_path / "x.npy", ROWS)

@@ -146,12 +146,44 @@ def test_the_trace_of_log_z2_is_written(run):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--split", "moon"], "split 'moon' is unknown: bars has train, valid, test"),
-    (["--z-trace", "0"], "at least 1 sample"),
+    (["--z-trace", "0"], "argument --z-trace: '0': a whole number of at least 1"),
+    (["--samples", "1.5"], "argument --samples: '1.5': a whole number of at least 1"),
+    (["--z-samples", "inf"], "argument --z-samples: 'inf': a whole number of at least 0"),
+    (["--seed", "9" * 20], "below 2**63, as in 1000 or 1e6; see bihm evaluate --help"),
+    (["--z-samples", "1"], "z_samples is 1: a whole number of at least 2"),
 ])
 def test_bad_options_are_one_line(run, capsys, arguments, message):
     assert main(["evaluate", str(run), *arguments]) == 2
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1
+
+
+def test_other_data_and_other_files_are_refused_and_nothing_is_written(run, tmp_path, capsys):
+    """Data imported anew under the old name, or an archive that is no model."""
+    rows = np.random.default_rng(0).integers(0, 2, (40, 16))
+    np.save(tmp_path / "rows.npy", rows)
+    data, out = str(tmp_path / "data"), tmp_path / "run"
+    new = ["data", "import", str(tmp_path / "rows.npy"), "--name", "mine", "--out", data]
+    assert main(new) == 0
+    (tmp_path / "mine.toml").write_text(RECIPE.replace("bars", "mine"))
+    assert main(["train", str(tmp_path / "mine.toml"), "--out", str(out), "--data", data]) == 0
+    assert main(["evaluate", str(out), "--data", data]) == 0
+    before = (out / "evaluation.json").read_bytes()
+    np.save(tmp_path / "rows.npy", 1 - rows)
+    assert main([*new, "--fresh"]) == 0
+    capsys.readouterr()
+    for command in ("evaluate", "layers"):
+        assert main([command, str(out), "--data", data]) == 2
+        assert "was trained on other data than those given now" in capsys.readouterr().err
+    assert main(["inpaint", str(out), "--data", data, "--shape", "4x4", "--n", "2"]) == 2
+    assert "was trained on other data than those given now" in capsys.readouterr().err
+    np.savez(out / "model.npz", moon=rows)
+    for command in ("evaluate", "layers", "sample"):
+        assert main([command, str(out), "--data", data]) == 2
+        err = capsys.readouterr().err
+        assert "model.npz: " in err and "q0.W" in err or command == "evaluate"
+        assert err.count("\n") == 1
+    assert (out / "evaluation.json").read_bytes() == before
 
 
 def test_a_truncated_model_file_is_one_line(run, tmp_path, capsys):

@@ -91,6 +91,8 @@ def test_the_command_prints_a_row_a_layer_and_refuses_what_it_cannot_read(traine
     assert [line.split()[:2] for line in lines[2:]] == [["1", "8"], ["2", "4"]]
     assert main(["layers", run, "--split", "nonsense"]) == 2
     assert "split 'nonsense' is unknown" in capsys.readouterr().err
-    assert main(["layers", run, "--examples", "1"]) == 2
+    for bad in (["--examples", "1"], ["--seed", "-1"]):
+        assert main(["layers", run, *bad]) == 2
+        assert f"argument {bad[0]}: '{bad[1]}': a whole number" in capsys.readouterr().err
     assert main(["layers", trained("vae", [4])]) == 2
     assert "has no binary layers" in capsys.readouterr().err

@@ -97,13 +97,13 @@ def test_overrides_reach_every_section():
 @pytest.mark.parametrize(("override", "message"), [
     ("model.kind=bihn", "r.toml: model.kind = 'bihn': must be one of bihm, rws, vae, iwae "
                         "(did you mean 'bihm'?)"),
-    ("seed=-1", "r.toml: seed = -1: must be a whole number, 0 or more"),
+    ("seed=-1", "r.toml: seed = -1: must be a whole number, 0 or more and below 2**63"),
     ("training.l1=nan", "r.toml: training.l1 = nan: must be a finite number, 0 or more"),
     ("training.control_variate=1", "r.toml: training.control_variate = 1: must be true or false"),
     ("phases.0.learning_rate=0", "r.toml: phases.0.learning_rate = 0: must be a finite number "
                                  "above 0"),
     ("phases.0.average_over=1", "r.toml: phases.0.average_over = 1: must be a whole number, "
-     "2 or more"),
+     "2 or more and below 2**63"),
     ("phases.0.learning_rates=[[1,2],[3]]", "r.toml: phases.0.learning_rates = [[1, 2], [3]]: "
                                             "must be a list of [learning rate, epochs] pairs"),
     ("model.layers=[4,true]", "r.toml: model.layers = [4, True]: must be a list of whole numbers, "

@@ -170,7 +170,13 @@ patience = 1000000
     (["--set", "model.kind=bihn"], "toy.toml: model.kind = 'bihn': must be one of bihm"),
     (["--budget", "soon"], "'soon' is not a time: write it as 90s, 10m, 1.5h or 1h30m"),
     (["--threads", "0"], "--threads 0: at least 1 is needed"),
-    (["--set", "dataset=barz"], "data set 'barz' is not in the catalogue"),
+    (["--pause-after", "abc"], "'abc' is not a time"),
+    (["--out", " "], "--out ' ': give the name of a folder"),
+    (["--set", "seed=99999999999999999999"], "seed = 99999999999999999999: must be a whole number"),
+    (["--set", "model.layers=[2000000000,20000000]"], "not enough memory"),
+    (["--set", "phases.0.samples=10000000000000"], "not enough memory"),
+    (["--set", "dataset=barz"], "data set 'barz' is not in the catalogue; did you mean bars?"),
+    (["--set", "dataset=mine"], "/data of the data sets does not exist"),
 ])
 def test_bad_input_is_one_line_and_leaves_no_run(folder, arguments, line, capsys):
     assert train(folder, *arguments) == 2

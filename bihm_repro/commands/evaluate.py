@@ -4,45 +4,27 @@ from __future__ import annotations
 
 import argparse
 
-from bihm_repro.errors import InputError
+from bihm_repro.commands.arguments import whole_number, whole_numbers
 
 __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = "estimate log p, log p*, 2 log Z and ESS of a run's model; writes evaluation.json"
 
 
-def _whole_numbers(text: str) -> list[int]:
-    try:
-        values = [int(float(word)) for word in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or min(values) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers of at least 1, as in 1,10,100")
-    return values
-
-
-def _count(text: str) -> int:
-    try:
-        value = int(float(text))
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r}: a whole number of at least 0, as in 1e6")
-    return value
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command; what is not given comes from the run's recipe."""
     parser.add_argument("run", help="run folder, such as results/mnist")
-    parser.add_argument("--samples", type=_whole_numbers, help="numbers K, as in 1,10,100,1000")
-    parser.add_argument("--z-samples", type=_count, help="outer samples for 2 log Z")
-    parser.add_argument("--z-inner", type=_count, help="inner samples for each outer one")
-    parser.add_argument("--ess-samples", type=_count, help="K of the effective sample size")
-    parser.add_argument("--ess-examples", type=_count, help="examples it is averaged over; 0: all")
+    count = whole_number()
+    parser.add_argument("--samples", type=whole_numbers, help="numbers K, as in 1,10,100,1000")
+    parser.add_argument("--z-samples", type=count, help="outer samples for 2 log Z")
+    parser.add_argument("--z-inner", type=whole_number(1), help="inner samples for each outer one")
+    parser.add_argument("--ess-samples", type=count, help="K of the effective sample size")
+    parser.add_argument("--ess-examples", type=count, help="examples it is averaged over; 0: all")
     parser.add_argument("--split", default="test", help="train, valid or test")
-    parser.add_argument("--examples", type=_count, default=0, help="random subset; 0: all")
-    parser.add_argument("--seed", type=_count, default=0, help="of the estimates' random numbers")
-    parser.add_argument("--z-trace", type=_count, metavar="N",
+    parser.add_argument("--examples", type=count, default=0, help="random subset; 0: all")
+    parser.add_argument("--seed", type=count, default=0, help="of the estimates' random numbers")
+    parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
+    parser.add_argument("--z-trace", type=whole_number(1), metavar="N",
                         help="write z_trace.csv instead: running estimates with N samples")
     parser.add_argument("--no-write", action="store_true", help="print only")
     parser.add_argument("--threads", type=int, help="threads to use")
@@ -57,19 +39,19 @@ def run(args: argparse.Namespace) -> int:
 
     choose(args.engine, args.device, args.threads)
     folder = RunDirectory(args.run)
-    _ = folder.recipe    # a clear line where this is no run folder, before the engine is loaded
+    name = folder.recipe.dataset    # a clear line where this is no run folder
+    from bihm_repro.datasets.load import load_dataset
     from bihm_repro.estimators.evaluate import evaluate_run, write_z_trace
 
     if args.z_trace is not None:
-        if args.z_trace < 1:
-            raise InputError("--z-trace 0: at least 1 sample is needed")
         write_z_trace(folder, samples=args.z_trace, seed=args.seed)
         print(f"{folder.file('z_trace.csv')} written")
         return 0
     result = evaluate_run(
         folder, samples=args.samples, z_samples=args.z_samples, z_inner=args.z_inner,
         ess_samples=args.ess_samples, ess_examples=args.ess_examples, examples=args.examples,
-        split=args.split, seed=args.seed, write=not args.no_write)
+        split=args.split, seed=args.seed, dataset=load_dataset(name, args.data),
+        write=not args.no_write)
     print(describe(result))
     return 0
 

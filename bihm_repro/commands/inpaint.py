@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     generator = np.random.default_rng(args.seed)
     masks = [mask.strip() for mask in args.masks.split(",")]
     known = {mask: known_pixels(mask, shape, args.n, generator) for mask in masks}
-    images = random_examples(folder, args.n, generator, args.data)
+    images = random_examples(folder, args.n, generator, pair.data_dim, args.data)
     out, written = picture_folder(args, folder), []
     moments = evenly(args.gibbs, MOST_FRAMES) if args.gif else [args.gibbs]
     for mask in masks:

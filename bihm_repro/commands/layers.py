@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from bihm_repro.commands.arguments import whole_number
 from bihm_repro.errors import InputError
 
 __all__ = ["HELP", "add_arguments", "run"]
@@ -15,8 +16,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, such as results/mnist")
     parser.add_argument("--split", default="valid", help="train, valid or test")
-    parser.add_argument("--examples", type=int, default=1000, help="random subset of the split")
-    parser.add_argument("--seed", type=int, default=0, help="of the subset and the draws")
+    parser.add_argument("--examples", type=whole_number(2), default=1000,
+                        help="random subset of the split")
+    parser.add_argument("--seed", type=whole_number(), default=0,
+                        help="of the subset and the draws")
     parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
 
 
@@ -28,10 +31,8 @@ def run(args: argparse.Namespace) -> int:
     from bihm_repro.estimators.layer_use import layer_use
     from bihm_repro.run_directory import RunDirectory
     from bihm_repro.samplers.directed import DirectedPair
-    from bihm_repro.samplers.from_run import sampler_of
+    from bihm_repro.samplers.from_run import check_data, sampler_of
 
-    if args.examples < 2:
-        raise InputError(f"--examples {args.examples}: at least 2 are needed")
     for path in args.runs:
         folder = RunDirectory(path)
         pair = sampler_of(folder)
@@ -42,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
         if args.split not in dataset.splits:
             raise InputError(f"split {args.split!r} is unknown: {dataset.name} has "
                              f"{', '.join(dataset.splits)}")
+        check_data(folder, pair.data_dim, dataset)
         rows = dataset.splits[args.split]
         chosen = np.random.default_rng(args.seed).permutation(len(rows))[:args.examples]
         x = rows[np.sort(chosen)]

@@ -54,6 +54,9 @@ def run(args: argparse.Namespace) -> int:
     from bihm_repro.training.budget import Budget, parse_duration
 
     budget = Budget(args.budget and parse_duration(args.budget))
+    pause_after = args.pause_after and parse_duration(args.pause_after)
+    if args.out is not None and not args.out.strip():
+        raise InputError(f"--out {args.out!r}: give the name of a folder")
     choose(args.engine, args.device, args.threads)
     path = find_recipe(args.recipe)
     recipe = Recipe.load(path, args.overrides)
@@ -62,8 +65,14 @@ def run(args: argparse.Namespace) -> int:
     with folder.lock():
         if args.fresh and (moved := folder.move_aside()):
             print(f"{folder.path}: the run that was here is now in {moved}")
+        new = not folder.exists
         folder.claim(recipe, args.extend)
-        pause = _train(recipe, folder, dataset, args, budget)
+        try:
+            pause = _train(recipe, folder, dataset, args, budget, pause_after)
+        except (InputError, MemoryError):
+            if new:
+                folder.discard_claim()
+            raise
         if pause in INTERRUPTIONS:
             return 130
         if not args.no_evaluate:
@@ -81,26 +90,22 @@ def run_name(recipe_path: Path) -> str:
 
 
 def _train(recipe: Recipe, folder: RunDirectory, dataset: Dataset, args: argparse.Namespace,
-           budget: Budget) -> str:
+           budget: Budget, pause_after: float | None) -> str:
     """Run the phases that are left; returns why training paused, or nothing."""
+    folder.check_data(dataset.fingerprint)
     status = folder.read_status()
-    if status.get("data_fingerprint", dataset.fingerprint) != dataset.fingerprint:
-        raise InputError(f"{folder.path}: was trained on other data than those given now; bring "
-                         "those data back, choose another folder with --out, or replace it with "
-                         "--fresh")
     if status.get("finished"):
         print(f"{folder.path}: training is finished for this recipe and these data "
               f"({status['updates']} updates); start anew with --fresh")
         return ""
     from bihm_repro.models.build import build_model
-    from bihm_repro.training.budget import parse_duration
     from bihm_repro.training.session import Options, TrainingData, train
 
     model = build_model(recipe.model, dataset.dim, recipe.seed)
     data = TrainingData(dataset.splits["train"], dataset.splits["valid"], dataset.splits["test"],
                         dataset.fingerprint, dataset.grey)
     options = Options(budget=budget.for_training, tensorboard=args.tensorboard,
-                      pause_after=args.pause_after and parse_duration(args.pause_after))
+                      pause_after=pause_after)
     log = train(model, recipe, data, folder, options)
     if log.pause:
         print(f"paused ({log.pause}) at update {log.status.updates}, all is saved in "

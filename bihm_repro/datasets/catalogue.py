@@ -14,7 +14,7 @@ from bihm_repro.datasets import published
 from bihm_repro.datasets.sources import Source
 from bihm_repro.errors import InputError
 
-__all__ = ["CATALOGUE", "Entry", "find_entry"]
+__all__ = ["CATALOGUE", "Entry", "find_entry", "how_to_make"]
 
 EXACT = "exact"
 SURROGATE = "surrogate"
@@ -112,6 +112,13 @@ _ENTRIES = (
 
 CATALOGUE: Mapping[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 """Every data set by name, in the order of ``bihm data list``."""
+
+
+def how_to_make(name: str) -> str:
+    """The command that makes the file of data set ``name`` anew: catalogue or import."""
+    if name in CATALOGUE:
+        return f"`bihm data {name} --fresh`"
+    return f"`bihm data import FILE --name {name} --fresh` from a file that is whole"
 
 
 def find_entry(name: str) -> Entry:

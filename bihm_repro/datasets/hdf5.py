@@ -19,6 +19,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from bihm_repro.datasets.catalogue import how_to_make
 from bihm_repro.errors import InputError
 from bihm_repro.files import written_atomically
 
@@ -140,5 +141,5 @@ def read_fuel_file(path: str | os.PathLike[str]) -> Contents:
         raise
     except _UNREADABLE as error:
         raise InputError(f"{path}: not a readable data file ({' '.join(str(error).split())}); "
-                         f"make it again with `bihm data {path.stem} --fresh`") from error
+                         f"make it again with {how_to_make(path.stem)}") from error
     return Contents(splits, attributes, shape)

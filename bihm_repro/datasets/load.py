@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.datasets import bars
-from bihm_repro.datasets.catalogue import CATALOGUE, Entry, find_entry
+from bihm_repro.datasets.catalogue import CATALOGUE, Entry, find_entry, how_to_make
 from bihm_repro.datasets.checks import check_entry, check_values
 from bihm_repro.datasets.draws import fixed_draw, probabilities
 from bihm_repro.datasets.fingerprints import SHORT, fingerprint_of_splits
@@ -76,7 +76,11 @@ def _refuse_missing(name: str, path: Path, folder: Path) -> None:
     if path.parent != folder:
         raise InputError(f"{path}: no such data file; give a catalogue name or the path of a file "
                          f"made by `bihm data import FILE --name NAME`")
-    find_entry(name)
+    try:
+        find_entry(name)
+    except InputError as error:
+        where = "" if folder.is_dir() else f"; the folder {folder} of the data sets does not exist"
+        raise InputError(f"{error}{where}") from None
     out = "" if folder == Path("data") else f" --out {folder}"
     raise InputError(f"{path} is not there yet; make it with `bihm data {name}{out}`")
 
@@ -125,7 +129,7 @@ def _provenance(name: str, path: Path, contents: Contents) -> dict[str, Any]:
         try:
             found["exactness"] = check_entry(CATALOGUE[name], contents.splits)
         except InputError as error:
-            raise InputError(f"{path}: {error}; make it again with `bihm data {name} --fresh`") \
+            raise InputError(f"{path}: {error}; make it again with {how_to_make(name)}") \
                 from error
     return found
 
@@ -136,7 +140,7 @@ def _check_label(name: str, path: Path, attributes: dict[str, Any], fingerprint:
     if recorded != fingerprint:
         raise InputError(f"{path}: its content has changed since it was written (fingerprint "
                          f"{fingerprint[:SHORT]}, recorded {str(recorded)[:SHORT]}); make it again "
-                         f"with `bihm data {name} --fresh`")
+                         f"with {how_to_make(name)}")
     if attributes["name"] != name and name in CATALOGUE:
         raise InputError(f"{path}: the file holds {attributes['name']}, not {name}; make it again "
                          f"with `bihm data {name} --fresh`")

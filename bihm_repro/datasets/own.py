@@ -40,14 +40,25 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
     if "train" not in splits:
         raise InputError(f"{path}: it holds the arrays {', '.join(arrays) or 'none'}; name them "
                          f"train, valid and test, or store a single array")
+    used = {id(rows) for rows in splits.values()}
+    others = [name for name, rows in arrays.items() if rows.ndim > 1 and id(rows) not in used]
+    if others:
+        raise InputError(f"{path}: the array {others[0]} is none of train, valid and test; name it "
+                         f"so, or take it out of the file")
     return splits
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _read_csv(path: Path) -> dict[str, np.ndarray]:
     lines = path.read_text(encoding="utf-8-sig").splitlines()
-    try:
-        [float(value) for value in lines[0].split(",")] if lines else []
-    except ValueError:
+    if lines and not any(_is_number(value) for value in lines[0].split(",")):
         lines = lines[1:]  # The first line names the columns.
     if not lines:
         raise ValueError("it has no rows")
@@ -61,6 +72,8 @@ def read_own(path: Path) -> tuple[dict[str, np.ndarray], tuple[int, int] | None]
                          f"allowed are {', '.join(_SUFFIXES)}")
     if not path.is_file():
         raise InputError(f"{path}: no such file")
+    if not path.stat().st_size:
+        raise InputError(f"{path}: is empty")
     if path.suffix in (".hdf5", ".h5"):
         contents = read_fuel_file(path)
         return contents.splits, contents.image_shape

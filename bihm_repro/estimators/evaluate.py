@@ -27,9 +27,11 @@ __all__ = ["evaluate_model", "evaluate_run", "stored_model", "write_z_trace"]
 def stored_model(run: RunDirectory) -> Any:
     """The run's best model, with the sizes that its recipe and arrays agree on."""
     recipe, values = run.recipe, run.read_model()
-    data_dim = int(run.read_model_meta().get("data_dim") or values["q0.W"].shape[0])
-    model = build_model(recipe.model, data_dim, recipe.seed)
+    data_dim = run.read_model_meta().get("data_dim")
     try:
+        if data_dim is None and np.ndim(values.get("q0.W")) != 2:
+            raise InputError("has no matrix q0.W, so this is not the model of a run")
+        model = build_model(recipe.model, int(data_dim or values["q0.W"].shape[0]), recipe.seed)
         model.set_values(values)
     except InputError as error:
         raise InputError(f"{run.file('model.npz')}: {error}") from None
@@ -81,6 +83,7 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
     if split not in dataset.splits:
         raise InputError(f"split {split!r} is unknown: {dataset.name} has "
                          f"{', '.join(dataset.splits)}")
+    run.check_data(dataset.fingerprint)
     x = subset(dataset.splits[split], examples, seed)
     start = time.perf_counter()
     result = {
@@ -104,7 +107,7 @@ def write_z_trace(run: RunDirectory, *, samples: int = 10**6, runs: int = 10,
     rows = []
     for k_inner in inner:
         for number in range(runs if k_inner == 1 else 1):
-            estimate = estimate_log_z2(model, max(1, samples // k_inner), inner=k_inner,
+            estimate = estimate_log_z2(model, max(2, samples // k_inner), inner=k_inner,
                                        seed=seed_for(seed, f"trace {number}"), trace=40)
             rows += [(number, k_inner, k_outer, value) for k_outer, value in estimate.trace]
     with written_atomically(run.file("z_trace.csv")) as path:

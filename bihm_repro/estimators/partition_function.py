@@ -75,7 +75,7 @@ def estimate_log_z2(model, samples: int = 100_000, *, inner: int = 1, seed: int 
     ``trace`` asks for the running estimate at about so many points, for figures.
     ``log_terms``, compiled before, may be used again (its seed and inner samples then count).
     """
-    samples = check_count(samples, "z_samples")
+    samples = check_count(samples, "z_samples", least=2)  # one says nothing of its error
     log_terms = log_terms or LogZTerms(model, inner, seed)
     inner = log_terms.inner
     block = max(1, _BLOCK_ROWS // inner)

@@ -87,10 +87,12 @@ def check_data(x: np.ndarray, dim: int, what: str = "x") -> np.ndarray:
     return x
 
 
-def check_count(value: int, what: str) -> int:
-    """A whole number of at least 1, or an InputError."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise InputError(f"{what} is {value!r}: a whole number of at least 1 is needed")
+def check_count(value: int, what: str, least: int = 1) -> int:
+    """A whole number of at least ``least``, or an InputError."""
+    whole = isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and (
+        float(value).is_integer())
+    if not whole or value < least:
+        raise InputError(f"{what} is {value!r}: a whole number of at least {least} is needed")
     return int(value)
 
 

@@ -56,7 +56,7 @@ class Affine(FusedOp):
         }}
         Py_XDECREF(x); Py_XDECREF(weights); Py_XDECREF(bias);
         if (!ok) {{
-            PyErr_SetString(PyExc_ValueError, "Affine: shapes do not fit, or no memory");
+            bihm::complain("Affine: shapes do not fit, or no memory");
             {sub["fail"]}
         }}
         }}

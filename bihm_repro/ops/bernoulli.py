@@ -154,7 +154,7 @@ class SampleLayer(_LayerOp):
         }}
         {_give_back(arrays)}
         if (!ok) {{
-            PyErr_SetString(PyExc_ValueError, "SampleLayer: shapes do not fit, or no memory");
+            bihm::complain("SampleLayer: shapes do not fit, or no memory");
             {sub["fail"]}
         }}
         }}
@@ -221,7 +221,7 @@ class ScoreLayer(_LayerOp):
         }}
         {_give_back(inputs)}
         if (!ok) {{
-            PyErr_SetString(PyExc_ValueError, "ScoreLayer: shapes do not fit, or no memory");
+            bihm::complain("ScoreLayer: shapes do not fit, or no memory");
             {sub["fail"]}
         }}
         }}

@@ -40,6 +40,10 @@ static inline bool prepare(PyArrayObject** output, int dimensions, npy_intp rows
     *output = (PyArrayObject*)PyArray_SimpleNew(dimensions, shape, NPY_FLOAT32);
     return *output != NULL;
 }
+// Raises ValueError with what went wrong, or keeps the MemoryError of a failed allocation.
+static inline void complain(const char* what) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, what);
+}
 }
 """
 

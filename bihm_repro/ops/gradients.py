@@ -63,7 +63,7 @@ class WeightedGradient(FusedOp):
         }}
         Py_XDECREF(a); Py_XDECREF(r); Py_XDECREF(weight);
         if (!ok) {{
-            PyErr_SetString(PyExc_ValueError, "WeightedGradient: shapes do not fit, or no memory");
+            bihm::complain("WeightedGradient: shapes do not fit, or no memory");
             {sub["fail"]}
         }}
         }}
@@ -116,7 +116,7 @@ class SummedResidual(FusedOp):
         }}
         Py_XDECREF(mean); Py_XDECREF(sample); Py_XDECREF(weight);
         if (!ok) {{
-            PyErr_SetString(PyExc_ValueError, "SummedResidual: shapes do not fit, or no memory");
+            bihm::complain("SummedResidual: shapes do not fit, or no memory");
             {sub["fail"]}
         }}
         }}

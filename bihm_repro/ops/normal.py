@@ -99,7 +99,7 @@ class StandardNormal(FusedOp):
         const npy_intp repeats = bihm::whole({repeats}), units = bihm::whole({units});
         const npy_intp rows = PyArray_DIMS({like})[0] * repeats;
         if (repeats < 1 || units < 1 || !bihm::prepare(&{outputs[0]}, 2, rows, units)) {{
-            PyErr_SetString(PyExc_ValueError, "StandardNormal: a count below 1, or no memory");
+            bihm::complain("StandardNormal: a count below 1, or no memory");
             {sub["fail"]}
         }}
         Py_BEGIN_ALLOW_THREADS

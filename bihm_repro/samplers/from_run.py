@@ -7,22 +7,34 @@ import os
 import numpy as np
 
 from bihm_repro.datasets.catalogue import CATALOGUE
-from bihm_repro.datasets.load import load_dataset
+from bihm_repro.datasets.load import Dataset, load_dataset
 from bihm_repro.errors import InputError
 from bihm_repro.run_directory import RunDirectory
 from bihm_repro.samplers.directed import DirectedPair
 from bihm_repro.samplers.gaussian import GaussianDecoder
 from bihm_repro.samplers.images import parse_shape
 
-__all__ = ["picture_shape", "random_examples", "require_p_star", "sampler_of"]
+__all__ = ["check_data", "picture_shape", "random_examples", "require_p_star", "sampler_of"]
 
 
 def sampler_of(folder: RunDirectory) -> DirectedPair | GaussianDecoder:
     """Return the model of a run as something with ``data_dim`` and ``sample_means``."""
     model = folder.recipe.model
-    if model.kind in ("bihm", "rws"):
-        return DirectedPair(folder.read_model())
-    return GaussianDecoder(folder.read_model(), model.activation)
+    values = folder.read_model()
+    try:
+        if model.kind in ("bihm", "rws"):
+            return DirectedPair(values)
+        return GaussianDecoder(values, model.activation)
+    except InputError as error:
+        raise InputError(f"{folder.file('model.npz')}: {error}") from None
+
+
+def check_data(folder: RunDirectory, data_dim: int, dataset: Dataset) -> None:
+    """Refuse data that the run's model was not trained on, or cannot take."""
+    folder.check_data(dataset.fingerprint)
+    if dataset.dim != data_dim:
+        raise InputError(f"{folder.path}: its model has {data_dim} observed values, the rows of "
+                         f"data set {dataset.name} have {dataset.dim}; bring its own data back")
 
 
 def require_p_star(folder: RunDirectory, what: str) -> None:
@@ -63,10 +75,12 @@ def random_examples(
     folder: RunDirectory,
     n: int,
     generator: np.random.Generator,
+    data_dim: int,
     data: str | os.PathLike[str] = "data",
 ) -> np.ndarray:
     """Return ``n`` rows of the run's test split chosen at random, (n, data_dim) in [0, 1]."""
     dataset = load_dataset(folder.recipe.dataset, data)
+    check_data(folder, data_dim, dataset)
     rows = dataset.splits["test"]
     if n > len(rows):
         raise InputError(f"n: {n} examples; the test split of {dataset.name} has {len(rows)}")
