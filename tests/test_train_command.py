@@ -173,7 +173,7 @@ patience = 1000000
     (["--pause-after", "abc"], "'abc' is not a time"),
     (["--out", " "], "--out ' ': give the name of a folder"),
     (["--set", "seed=99999999999999999999"], "seed = 99999999999999999999: must be a whole number"),
-    (["--set", "model.layers=[2000000000,20000000]"], "not enough memory"),
+    (["--set", "model.layers=[2000000000000]"], "not enough memory"),
     (["--set", "phases.0.samples=10000000000000"], "not enough memory"),
     (["--set", "dataset=barz"], "data set 'barz' is not in the catalogue; did you mean bars?"),
     (["--set", "dataset=mine"], "/data of the data sets does not exist"),

@@ -58,6 +58,8 @@ try:
         from theano.graph.utils import MethodNotDefined
 finally:
     os.environ["THEANO_FLAGS"] = _given
+# A failed allocation is reported by the error itself; that it cannot be embellished is no news.
+warnings.filterwarnings("ignore", message=".*does not allow us to add extra error message")
 
 version: str = theano.__version__
 floatX: str = theano.config.floatX
