@@ -47,7 +47,7 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Read all arrays of an .npz file; a damaged file gives an InputError that names it."""
     try:
         if not os.stat(path).st_size:
-            raise InputError(f"{path}: is empty")
+            raise ValueError("it is empty")
         with np.load(path, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
     except UNREADABLE as error:

@@ -89,9 +89,8 @@ def check_data(x: np.ndarray, dim: int, what: str = "x") -> np.ndarray:
 
 def check_count(value: int, what: str, least: int = 1) -> int:
     """A whole number of at least ``least``, or an InputError."""
-    whole = isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and (
-        float(value).is_integer())
-    if not whole or value < least:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not (whole or isinstance(value, float) and value.is_integer()) or value < least:
         raise InputError(f"{what} is {value!r}: a whole number of at least {least} is needed")
     return int(value)
 
