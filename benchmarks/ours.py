@@ -16,7 +16,7 @@ from bihm_repro.estimators.partition_function import LogZTerms, estimate_log_z2
 from bihm_repro.estimators.streaming import LogWeights
 from bihm_repro.models.build import build_model
 from bihm_repro.ops.random_numbers import uniform
-from bihm_repro.recipe import ModelRecipe, Phase, TrainingRecipe
+from bihm_repro.recipes.recipe import ModelRecipe, Phase, TrainingRecipe
 from bihm_repro.training.main_loop import groups
 from bihm_repro.training.update import compile_update
 

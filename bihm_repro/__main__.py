@@ -2,6 +2,6 @@
 
 import sys
 
-from bihm_repro.cli import main
+from bihm_repro.cli.main import main
 
 sys.exit(main())

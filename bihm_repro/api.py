@@ -24,8 +24,8 @@ from bihm_repro.estimators.log_likelihood import LogLikelihood, estimate_log_lik
 from bihm_repro.estimators.partition_function import LogZ2, estimate_log_z2
 from bihm_repro.estimators.streaming import check_count, check_data
 from bihm_repro.models.build import build_model
-from bihm_repro.recipe import Phase, Recipe
-from bihm_repro.run_directory import RunDirectory
+from bihm_repro.recipes.recipe import Phase, Recipe
+from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.samplers.directed import DirectedPair
 from bihm_repro.samplers.gibbs import GibbsSettings, gibbs_chain, start_chain
 from bihm_repro.samplers.inpainting import inpainting_chain

@@ -16,8 +16,8 @@ import numpy as np
 from bihm_repro.datasets.bars import draw_bars
 from bihm_repro.engine.symbolic import T, function
 from bihm_repro.models.build import build_model
-from bihm_repro.recipe import ModelRecipe, Phase, Recipe, TrainingRecipe
-from bihm_repro.run_directory import RunDirectory
+from bihm_repro.recipes.recipe import ModelRecipe, Phase, Recipe, TrainingRecipe
+from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.session import Options, TrainingData, train
 from bihm_repro.training.update import compile_update

@@ -42,13 +42,13 @@ def test_conda_environment_is_in_step_with_the_pins(project):
 
 
 def test_console_script_and_extras(project):
-    assert project["scripts"]["bihm"] == "bihm_repro.cli:main"
+    assert project["scripts"]["bihm"] == "bihm_repro.cli.main:main"
     assert {"test", "bench", "theano"} <= set(project["optional-dependencies"])
     assert "theano-pymc==1.1.2" in project["optional-dependencies"]["theano"]
 
 
 def test_readme_names_only_targets_and_commands_that_exist():
-    from bihm_repro.cli import COMMANDS
+    from bihm_repro.cli.main import COMMANDS
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -18,8 +18,8 @@ from bihm_repro.estimators.partition_function import estimate_log_z2
 from bihm_repro.files import written_atomically
 from bihm_repro.models.build import build_model
 from bihm_repro.ops.random_numbers import seed_for
-from bihm_repro.recipe import EvaluationRecipe
-from bihm_repro.run_directory import RunDirectory, source_commit
+from bihm_repro.recipes.recipe import EvaluationRecipe
+from bihm_repro.runs.layout import RunDirectory, source_commit
 
 __all__ = ["evaluate_model", "evaluate_run", "stored_model", "write_z_trace"]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from bihm_repro.report.runs import Estimate
+from bihm_repro.runs.reader import Estimate
 
 __all__ = ["MISSING", "Cell", "Column", "Table", "difference", "estimate_cell", "to_csv",
            "to_latex", "to_markdown"]

@@ -22,7 +22,7 @@ from bihm_repro.report.figures.curves import draw_run, measured_counts
 from bihm_repro.report.figures.style import look
 from bihm_repro.report.html import MEDIA, details, embedded, page, preformatted, table_html
 from bihm_repro.report.marks import marks_of
-from bihm_repro.report.runs import Run
+from bihm_repro.runs.reader import Run
 
 __all__ = ["build_gallery"]
 

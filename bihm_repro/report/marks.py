@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bihm_repro.datasets.catalogue import CATALOGUE
-from bihm_repro.report.runs import Run
+from bihm_repro.runs.reader import Run
 
 __all__ = ["FEWER_SAMPLES", "NOT_COMPARABLE", "NOTES", "OTHER_DRAW", "SUBSET",
            "SURROGATE_SPLIT", "UNFINISHED", "comparable", "marks_of", "notes_for"]

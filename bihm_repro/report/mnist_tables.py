@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bihm_repro.report import paper
 from bihm_repro.report.formats import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.report.marks import marks_of, notes_for
-from bihm_repro.report.runs import Estimate, Run, main_run
+from bihm_repro.runs.reader import Estimate, Run, main_run
 
 __all__ = ["MNIST_SETS", "ess_table", "mnist_others_table", "mnist_run", "mnist_table",
            "samples_table"]

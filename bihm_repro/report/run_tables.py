@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bihm_repro.report.formats import Cell, Column, Table, estimate_cell
 from bihm_repro.report.marks import marks_of, notes_for
-from bihm_repro.report.runs import Run
+from bihm_repro.runs.reader import Run
 
 __all__ = ["runs_table"]
 

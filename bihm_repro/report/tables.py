@@ -13,7 +13,7 @@ from bihm_repro.errors import InputError
 from bihm_repro.files import write_text
 from bihm_repro.report import mnist_tables, run_tables, uci_tables
 from bihm_repro.report.formats import Table, to_csv, to_latex, to_markdown
-from bihm_repro.report.runs import Run
+from bihm_repro.runs.reader import Run
 
 __all__ = ["GROUPS", "README_BEGIN", "README_END", "build_tables", "readme_block",
            "replace_readme_block", "write_tables"]

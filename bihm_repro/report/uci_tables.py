@@ -9,7 +9,7 @@ from bihm_repro.report import paper
 from bihm_repro.report.formats import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.report.marks import comparable, marks_of, notes_for
 from bihm_repro.report.paper import UciSet
-from bihm_repro.report.runs import Estimate, Run, main_run, seed_groups
+from bihm_repro.runs.reader import Estimate, Run, main_run, seed_groups
 
 __all__ = ["details_table", "models_table", "rws_table", "seeds_table", "summary_line",
            "uci_run", "uci_table"]

@@ -9,7 +9,7 @@ import numpy as np
 from bihm_repro.datasets.catalogue import CATALOGUE
 from bihm_repro.datasets.load import Dataset, load_dataset
 from bihm_repro.errors import InputError
-from bihm_repro.run_directory import RunDirectory
+from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.samplers.directed import DirectedPair
 from bihm_repro.samplers.gaussian import GaussianDecoder
 from bihm_repro.samplers.images import parse_shape

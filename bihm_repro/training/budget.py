@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from bihm_repro.errors import InputError
-from bihm_repro.recipe import EvaluationRecipe
+from bihm_repro.recipes.recipe import EvaluationRecipe
 
 __all__ = ["Budget", "fitted_evaluation", "parse_duration"]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from bihm_repro.engine.symbolic import T, function
 from bihm_repro.ops.random_numbers import seed_for, uniform
-from bihm_repro.recipe import Recipe
+from bihm_repro.recipes.recipe import Recipe
 
 __all__ = ["compile_validation", "compile_test_figures", "log_mean_exp", "random_subset",
            "samples_per_second"]

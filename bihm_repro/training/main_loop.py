@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bihm_repro.recipe import Phase, Recipe
+from bihm_repro.recipes.recipe import Phase, Recipe
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.log import TrainingLog
 

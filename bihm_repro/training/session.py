@@ -16,8 +16,8 @@ from bihm_repro.datasets.streams import BatchStream
 from bihm_repro.engine.symbolic import engine, version
 from bihm_repro.errors import InputError
 from bihm_repro.ops.random_numbers import seed_for
-from bihm_repro.recipe import Phase, Recipe
-from bihm_repro.run_directory import RunDirectory, log_columns
+from bihm_repro.recipes.recipe import Phase, Recipe
+from bihm_repro.runs.layout import RunDirectory, log_columns
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.display import Lines, ProgressBar, TensorBoard
 from bihm_repro.training.extensions.monitoring import BestSoFar, FiguresOnTest, Validation

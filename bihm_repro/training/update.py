@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.engine.symbolic import T, shared, steps
-from bihm_repro.recipe import Phase, TrainingRecipe
+from bihm_repro.recipes.recipe import Phase, TrainingRecipe
 from bihm_repro.training.step_rules import (
     RULES,
     Step,

@@ -10,7 +10,7 @@ from bihm_repro.files import write_json, write_text, written_atomically
 from bihm_repro.report.figures import curves, digits, uci_dots
 from bihm_repro.report.figures.sampled import source_path
 from bihm_repro.report.figures.style import Drawing, Places, look
-from bihm_repro.report.runs import Run
+from bihm_repro.runs.reader import Run
 
 __all__ = ["FIGURES", "TITLES", "chosen_figures", "make_figure", "save_drawing"]
 

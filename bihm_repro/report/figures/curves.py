@@ -21,7 +21,7 @@ from bihm_repro.report.figures.style import (
     panel_title,
 )
 from bihm_repro.report.mnist_tables import PAPER_LAYERS
-from bihm_repro.report.runs import Run, main_run
+from bihm_repro.runs.reader import Run, main_run
 
 __all__ = ["draw_learning_curves", "draw_partition_function", "draw_run", "learning_curves",
            "measured_counts", "measured_curve", "z_spread"]

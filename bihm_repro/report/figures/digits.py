@@ -23,7 +23,7 @@ from bihm_repro.report.figures.style import (
     panel_title,
 )
 from bihm_repro.report.mnist_tables import PAPER_LAYERS, mnist_run
-from bihm_repro.report.runs import Run, main_run
+from bihm_repro.runs.reader import Run, main_run
 
 __all__ = ["draw_faces", "draw_faces_inpainting", "draw_inpainting", "draw_letters",
            "draw_samples", "sensitivity"]

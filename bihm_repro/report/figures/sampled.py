@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from bihm_repro.datasets.catalogue import CATALOGUE
-from bihm_repro.report.runs import Run
+from bihm_repro.runs.reader import Run
 
 __all__ = ["Pictures", "grey_levels", "image_shape", "inpaint", "kept_or_made", "pixel_frame",
            "random_masks", "random_test_images", "sample_means", "source_of", "source_path"]

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from bihm_repro.report import paper
 from bihm_repro.report.figures.style import PAPER_LINE, Drawing, Places, new_figure, panel_title
 from bihm_repro.report.marks import comparable, marks_of
-from bihm_repro.report.runs import Run
 from bihm_repro.report.uci_tables import uci_run
+from bihm_repro.runs.reader import Run
 
 __all__ = ["draw_uci", "uci_numbers"]
 

@@ -10,7 +10,7 @@ from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.stopping import non_finite
 
 if TYPE_CHECKING:
-    from bihm_repro.recipe import Phase
+    from bihm_repro.recipes.recipe import Phase
     from bihm_repro.training.main_loop import MainLoop
 
 __all__ = ["Validation", "BestSoFar", "FiguresOnTest"]

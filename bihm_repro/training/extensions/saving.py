@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bihm_repro import __version__
-from bihm_repro.run_directory import RunDirectory, source_commit
+from bihm_repro.runs.layout import RunDirectory, source_commit
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.log import TrainingLog
 

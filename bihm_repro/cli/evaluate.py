@@ -1,0 +1,76 @@
+"""``bihm evaluate``: log-likelihoods, 2 log Z and effective sample sizes of a run's model."""
+
+from __future__ import annotations
+
+import argparse
+
+from bihm_repro.cli.arguments import whole_number, whole_numbers
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = "estimate log p, log p*, 2 log Z and ESS of a run's model; writes evaluation.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command; what is not given comes from the run's recipe."""
+    parser.add_argument("run", help="run folder, such as results/mnist")
+    count = whole_number()
+    parser.add_argument("--samples", type=whole_numbers, help="numbers K, as in 1,10,100,1000")
+    parser.add_argument("--z-samples", type=count, help="outer samples for 2 log Z")
+    parser.add_argument("--z-inner", type=whole_number(1), help="inner samples for each outer one")
+    parser.add_argument("--ess-samples", type=count, help="K of the effective sample size")
+    parser.add_argument("--ess-examples", type=count, help="examples it is averaged over; 0: all")
+    parser.add_argument("--split", default="test", help="train, valid or test")
+    parser.add_argument("--examples", type=count, default=0, help="random subset; 0: all")
+    parser.add_argument("--seed", type=count, default=0, help="of the estimates' random numbers")
+    parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
+    parser.add_argument("--z-trace", type=whole_number(1), metavar="N",
+                        help="write z_trace.csv instead: running estimates with N samples")
+    parser.add_argument("--no-write", action="store_true", help="print only")
+    parser.add_argument("--threads", type=int, help="threads to use")
+    parser.add_argument("--engine", help="theano or pytensor")
+    parser.add_argument("--device", help="cpu; pytensor also: jax-cpu, gpu")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate and print the figures."""
+    from bihm_repro.engine.choice import choose
+    from bihm_repro.runs.layout import RunDirectory
+
+    choose(args.engine, args.device, args.threads)
+    folder = RunDirectory(args.run)
+    name = folder.recipe.dataset    # a clear line where this is no run folder
+    from bihm_repro.datasets.load import load_dataset
+    from bihm_repro.estimators.evaluate import evaluate_run, write_z_trace
+
+    if args.z_trace is not None:
+        write_z_trace(folder, samples=args.z_trace, seed=args.seed)
+        print(f"{folder.file('z_trace.csv')} written")
+        return 0
+    result = evaluate_run(
+        folder, samples=args.samples, z_samples=args.z_samples, z_inner=args.z_inner,
+        ess_samples=args.ess_samples, ess_examples=args.ess_examples, examples=args.examples,
+        split=args.split, seed=args.seed, dataset=load_dataset(name, args.data),
+        write=not args.no_write)
+    print(describe(result))
+    return 0
+
+
+def describe(result: dict) -> str:
+    """The evaluation as a few aligned lines."""
+    lines = [f"{result['dataset']}, {result['split']} split, {result['n_examples']} examples"]
+    names = [("log_p", "-log p"), ("log_p_tilde_star", "-log p~*"), ("log_p_star", "-log p*")]
+    for k, figures in result["samples"].items():
+        cells = [f"{label} {-figures[name]['value']:.2f} ± {figures[name]['standard_error']:.2f}"
+                 for name, label in names if name in figures]
+        lines.append(f"K={k:>6}  " + "   ".join(cells))
+    if "log_z2" in result:
+        z = result["log_z2"]
+        lines.append(f"2 log Z  {z['value']:.3f} ± {z['standard_error']:.3f} "
+                     f"({z['samples']} samples)")
+    if "ess" in result:
+        ess = result["ess"]
+        parts = [f"{label} {ess[name]['value']:.2f}% ± {ess[name]['standard_error']:.2f}"
+                 for name, label in (("p_star", "p*"), ("p", "p")) if name in ess]
+        lines.append(f"ESS  {'   '.join(parts)} (K={ess['samples']})")
+    return "\n".join(lines)

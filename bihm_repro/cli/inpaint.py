@@ -1,0 +1,118 @@
+"""``bihm inpaint``: hidden parts of test pictures, filled by Gibbs sampling of p*.
+
+As in the paper's inpainting figure, a row shows a random test example, what of it the chain sees
+and independent fillings; hidden pixels are drawn as the means of p(x|h_1).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from bihm_repro.cli.sample import (
+    MOST_FRAMES,
+    add_gibbs_arguments,
+    evenly,
+    gibbs_settings,
+    picture_folder,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+HELP = "fill hidden parts of test pictures by Gibbs sampling of p*, as PNG and animated GIF"
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HIDDEN = 0.5
+"""Grey level of the pixels that the chain does not see."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("run_folder", metavar="RUN", help="run folder, such as results/mnist")
+    parser.add_argument("--masks", default="left,top,block",
+                        help="what is hidden, by commas: left, right, top, bottom, block (a random "
+                             "rectangle), or picture files whose dark pixels are hidden")
+    parser.add_argument("--n", type=int, default=8, help="test examples for each mask")
+    parser.add_argument("--fillings", type=int, default=3, help="independent fillings of each")
+    parser.add_argument("--gibbs", type=int, default=100, metavar="STEPS", help="Gibbs steps")
+    parser.add_argument("--gif", action="store_true", help="also an animated GIF for each mask")
+    add_gibbs_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Inpaint, write the pictures and print their paths."""
+    from pathlib import Path
+
+    import numpy as np
+
+    from bihm_repro.runs.layout import RunDirectory
+    from bihm_repro.samplers.from_run import (
+        picture_shape,
+        random_examples,
+        require_p_star,
+        sampler_of,
+    )
+    from bihm_repro.samplers.images import grid, write_gif, write_png
+    from bihm_repro.samplers.inpainting import inpainting_chain, known_pixels
+
+    _check_counts(args)
+    folder = RunDirectory(args.run_folder)
+    require_p_star(folder, "inpainting")
+    pair = sampler_of(folder)
+    shape = picture_shape(folder, args.shape, pair.data_dim, args.data)
+    generator = np.random.default_rng(args.seed)
+    masks = [mask.strip() for mask in args.masks.split(",")]
+    known = {mask: known_pixels(mask, shape, args.n, generator) for mask in masks}
+    images = random_examples(folder, args.n, generator, pair.data_dim, args.data)
+    out, written = picture_folder(args, folder), []
+    moments = evenly(args.gibbs, MOST_FRAMES) if args.gif else [args.gibbs]
+    for mask in masks:
+        many = np.repeat(images, args.fillings, axis=0)
+        many_known = np.repeat(known[mask], args.fillings, axis=0)
+        chain = inpainting_chain(pair, many, many_known, args.gibbs, generator,
+                                 gibbs_settings(args))
+        frames = []
+        for step, state in enumerate(_watched(chain, args.gibbs, mask)):
+            if step in moments:
+                filled = np.where(many_known, many, pair.expected_x(state.h1))
+                frames.append(grid(_rows(images, known[mask], filled), shape,
+                                   columns=args.fillings + 2))
+        name = out / f"inpainting-{Path(mask).stem}"
+        written.append(name.with_suffix(".png"))
+        write_png(written[-1], frames[-1])
+        if args.gif:
+            written.append(name.with_suffix(".gif"))
+            write_gif(written[-1], frames)
+    for path in written:
+        print(path)
+    return 0
+
+
+def _rows(images: np.ndarray, known: np.ndarray, filled: np.ndarray) -> np.ndarray:
+    """Return original, seen part and fillings of each image in turn, (pictures, pixels)."""
+    import numpy as np
+
+    seen = np.where(known, images, HIDDEN)
+    fillings = filled.reshape(len(images), -1, images.shape[1])
+    rows = np.concatenate([images[:, None], seen[:, None], fillings], axis=1)
+    return rows.reshape(-1, images.shape[1])
+
+
+def _watched(chain: Iterator, steps: int, mask: str) -> Iterator:
+    from bihm_repro.progress import progress
+
+    return iter(progress(chain, total=steps + 1, desc=f"inpainting {mask}", unit="step"))
+
+
+def _check_counts(args: argparse.Namespace) -> None:
+    from bihm_repro.errors import InputError
+
+    for name in ("n", "fillings"):
+        if getattr(args, name) < 1:
+            raise InputError(f"--{name}: {getattr(args, name)}; expected 1 or more")
+    for name in ("gibbs", "seed"):
+        if getattr(args, name) < 0:
+            raise InputError(f"--{name}: {getattr(args, name)}; expected 0 or more")

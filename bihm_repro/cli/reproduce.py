@@ -1,0 +1,189 @@
+"""``bihm reproduce``: data, training, evaluation and table in one go.
+
+A step whose result is there for the same recipe and data is skipped, and said to be. A run that
+stands is not taken on trust: its stored model is evaluated again on some test examples, and the
+figure compared with the recorded one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bihm_repro.errors import InputError, SetupError
+
+if TYPE_CHECKING:
+    from bihm_repro.datasets.load import Dataset
+    from bihm_repro.recipes.recipe import Recipe
+    from bihm_repro.runs.layout import RunDirectory
+
+HELP = "the whole chain for mnist, uci or single recipes: data, training, evaluation, table"
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+UCI = ("adult", "connect4", "dna", "mushrooms", "nips", "ocr_letters", "rcv1", "web")
+STAND_INS = {"rcv1": "rcv1_surrogate"}
+"""Recipes that take the place of one whose data cannot be had; the table marks them."""
+CHECK_EXAMPLES = 300
+CHECK_SAMPLES = 100
+TOLERANCE = 4.0
+"""Standard errors by which a second evaluation may differ from the first."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("targets", nargs="+", metavar="TARGET",
+                        help="mnist, uci (its eight sets), or names of recipes in run_exps/")
+    parser.add_argument("--budget", metavar="TIME",
+                        help="time for all training and evaluation together: 10m, 1.5h")
+    parser.add_argument("--fresh", action="store_true",
+                        help="train anew; runs that are there move to RESULTS/.replaced/")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N",
+                        help="runs at the same time, each with its share of the threads")
+    parser.add_argument("--check", action=argparse.BooleanOptionalAction, default=None,
+                        help="evaluate stored models again (default: yes, but not for uci)")
+    parser.add_argument("--mirror", metavar="DIR_OR_URL",
+                        default=os.environ.get("BIHM_DATA_MIRROR") or None,
+                        help="where data are looked for first (BIHM_DATA_MIRROR)")
+    parser.add_argument("--data", default="data", metavar="DIR", help="folder of the data files")
+    parser.add_argument("--results", default="results", metavar="DIR",
+                        help="folder of the run folders")
+    parser.add_argument("--threads", type=int, help="threads in all (all cores)")
+    parser.add_argument("--engine", choices=("theano", "pytensor"), help="the symbolic engine")
+    parser.add_argument("--device", help="cpu; with pytensor also jax-cpu or gpu")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the chain; 0 where everything asked for stands in the end."""
+    from bihm_repro.cli.reproduce_jobs import train_all
+    from bihm_repro.engine.choice import choose
+    from bihm_repro.training.budget import parse_duration
+
+    choose(args.engine, args.device, args.threads)
+    if args.jobs < 1:
+        raise InputError(f"--jobs {args.jobs}: at least 1 is needed")
+    budget = parse_duration(args.budget) if args.budget else None
+    names = list(dict.fromkeys(name for target in args.targets
+                               for name in (UCI if target == "uci" else (target,))))
+    to_train, agreed = [], True
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop(0)
+        folder, recipe = _folder_and_recipe(name, args)
+        if not args.fresh and _stands(name, folder, recipe):
+            agreed &= _check(name, folder, args)
+        elif _obtain_data(name, recipe, args, alone=len(names) == 1) is not None:
+            to_train.append((name, folder.path))
+        elif name in STAND_INS:
+            waiting.insert(0, STAND_INS[name])
+    status = train_all(to_train, args, budget) if to_train else 0
+    if status == 130:
+        return status
+    _print_tables(args, names)
+    return status or (0 if agreed else 1)
+
+
+def _folder_and_recipe(name: str, args: argparse.Namespace) -> tuple[RunDirectory, Recipe]:
+    from bihm_repro.cli.train import run_name
+    from bihm_repro.recipes.recipe import Recipe, find_recipe
+    from bihm_repro.runs.layout import RunDirectory
+
+    path = find_recipe(name)
+    return RunDirectory(Path(args.results) / run_name(path)), Recipe.load(path)
+
+
+def _stands(name: str, folder: RunDirectory, recipe: Recipe) -> bool:
+    """Whether the folder holds an evaluated model; says so, and how far it was trained."""
+    evaluation = folder.read_evaluation() if folder.exists else None
+    if not evaluation or not folder.file("model.npz").is_file():
+        return False
+    if evaluation.get("model_fingerprint", "") != folder.model_fingerprint():
+        return False
+    status = folder.read_status()
+    trained = f"{status.get('updates', 0)} updates"
+    if not status.get("finished"):
+        trained += f", paused; go on with: bihm train {name} --out {folder.path}"
+    print(f"{name}: training and evaluation skipped: {folder.path} stands ({trained})")
+    differences = folder.recipe.differences(recipe)
+    if differences:
+        print(f"{name}: note: its recipe is not today's ({'; '.join(differences[:3])})")
+    return True
+
+
+def _obtain_data(name: str, recipe: Recipe, args: argparse.Namespace,
+                 alone: bool = True) -> Dataset | None:
+    """Load the recipe's data, fetching them where needed; None where they cannot be had."""
+    from bihm_repro.datasets.convert import convert
+    from bihm_repro.datasets.load import load_dataset
+
+    if recipe.dataset.endswith((".hdf5", ".h5")):
+        return load_dataset(recipe.dataset, args.data)
+    try:
+        result = convert(recipe.dataset, args.data, mirror=args.mirror,
+                         report=lambda line: print(line, file=sys.stderr))
+    except (InputError, SetupError) as error:
+        if alone:
+            raise
+        reason = " ".join(str(error).split()).partition(". ")[0]
+        print(f"{name}: left out: {reason}; more with: bihm data {recipe.dataset}")
+        return None
+    said = "skipped, it is there" if result.reused else f"{result.dataset.exactness}"
+    note = f"; {result.dataset.note}" if result.dataset.note else ""
+    print(f"{name}: data {result.path}: {said}{note}", flush=True)
+    return result.dataset
+
+
+def _check(name: str, folder: RunDirectory, args: argparse.Namespace) -> bool:
+    """Evaluate the stored model on some examples; False where the recorded figure is not met."""
+    wanted = args.check if args.check is not None else args.targets != ["uci"]
+    if not wanted:
+        return True
+    recorded = folder.read_evaluation()
+    dataset = _obtain_data(name, folder.recipe, args, alone=False)
+    if dataset is None:
+        return True
+    if dataset.fingerprint != recorded["data_fingerprint"]:
+        print(f"{name}: not checked: the run is on other data than those at hand "
+              f"({dataset.exactness})")
+        return True
+    from bihm_repro.estimators.evaluate import evaluate_run
+
+    k = max((int(k) for k in recorded["samples"] if int(k) <= CHECK_SAMPLES), default=0)
+    if not k:
+        print(f"{name}: not checked: no figure is recorded at K = {CHECK_SAMPLES} or below")
+        return True
+    now = evaluate_run(folder, samples=[k], z_samples=0, ess_samples=0, examples=CHECK_EXAMPLES,
+                       split=recorded["split"], seed=1, dataset=dataset, write=False)
+    line, agree = comparison(recorded["samples"][str(k)]["log_p"],
+                             now["samples"][str(k)]["log_p"])
+    print(f"{name}: stored model on {now['n_examples']} examples, K = {k}: {line}", flush=True)
+    return agree
+
+
+def comparison(recorded: dict[str, float], now: dict[str, float]) -> tuple[str, bool]:
+    """Compare two figures with standard errors; returns a line on it and whether they agree."""
+    error = (recorded["standard_error"] ** 2 + now["standard_error"] ** 2) ** 0.5
+    agree = abs(recorded["value"] - now["value"]) <= TOLERANCE * error
+    verdict = "agrees with" if agree else "DOES NOT AGREE with"
+    return (f"-log p {-now['value']:.2f} +- {now['standard_error']:.2f} {verdict} the recorded "
+            f"{-recorded['value']:.2f} +- {recorded['standard_error']:.2f}", agree)
+
+
+def _print_tables(args: argparse.Namespace, names: list[str]) -> None:
+    from bihm_repro.report.formats import to_markdown
+    from bihm_repro.report.tables import build_tables, write_tables
+    from bihm_repro.runs.reader import read_runs
+
+    groups = [group for group, wanted in (
+        ("uci", any(name in UCI for name in names)),
+        ("mnist", any("mnist" in name for name in names)),
+    ) if wanted] or ["runs"]
+    runs, complaints = read_runs(args.results)
+    tables: list[Any] = build_tables(runs, groups)
+    print("\n" + "\n".join(to_markdown(table) for table in tables))
+    for line in complaints:
+        print(line, file=sys.stderr)
+    write_tables(tables, Path(args.results) / "tables")

@@ -1,0 +1,1 @@
+"""The run folder: layout, checkpoint, what may change on resume, one reader."""

@@ -1,0 +1,53 @@
+"""What an unfinished run may still change of its recipe: what lies ahead of it, and nothing else.
+
+A frozen recipe describes the whole of its run, so a change must not contradict what was trained:
+settings of the model and of past phases are fixed, the phase at hand may become longer or shorter
+but not shorter than it is already, and the phases after it are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bihm_repro.recipes.recipe import Recipe
+
+__all__ = ["contradictions", "place"]
+
+
+def contradictions(mine: Recipe, new: Recipe, status: Mapping[str, Any]) -> list[str]:
+    """Return the changes from ``mine`` to ``new`` that contradict a run's past, as lines.
+
+    ``status`` says how far the run has come, as the record of its state does.
+    """
+    return [f"{name}: {old!r}, not {value!r}" for name, (old, value) in mine.changes(new).items()
+            if status.get("finished") or not _lies_ahead(name, old, value, status)]
+
+
+def place(status: Mapping[str, Any]) -> str:
+    """Say where a run stands, counting phases from 0 as a recipe's settings do."""
+    if status.get("finished"):
+        return "is finished"
+    over = "at the end of" if status.get("phase_stop") else "in"
+    return f"is {over} phases.{status.get('phase', 0)}, {_epochs_done(status)} epochs into it"
+
+
+def _epochs_done(status: Mapping[str, Any]) -> int:
+    return status.get("epoch", 0) - status.get("phase_start", 0)
+
+
+def _lies_ahead(name: str, old: Any, value: Any, status: Mapping[str, Any]) -> bool:
+    phase = status.get("phase", 0)
+    if name == "number of phases":
+        return value > phase
+    section, _, rest = name.partition(".")
+    if section != "phases":
+        return False
+    number, _, setting = rest.partition(".")
+    if int(number) != phase or status.get("phase_stop"):
+        return int(number) > phase
+    if not status.get("phase_updates"):
+        return True
+    if setting == "max_epochs":
+        return value > _epochs_done(status)
+    return setting == "patience" and value >= old

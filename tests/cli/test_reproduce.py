@@ -1,0 +1,156 @@
+"""``bihm reproduce``: the chain at toy size, what it skips, and how it shares time and threads."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_recipe import TOY_RECIPE
+
+from bihm_repro.cli import reproduce, reproduce_jobs
+from bihm_repro.cli.main import main
+from bihm_repro.errors import InputError
+from bihm_repro.recipes.recipe import Recipe, find_recipe
+from bihm_repro.runs.layout import RunDirectory
+
+
+def test_the_chain_runs_once_then_checks_what_stands(tmp_path, capfd):
+    (tmp_path / "toy.toml").write_text(TOY_RECIPE)
+    command = ["reproduce", str(tmp_path / "toy.toml"), "--data", str(tmp_path / "data"),
+               "--results", str(tmp_path / "results")]
+    assert main(command) == 0
+    run = RunDirectory(tmp_path / "results" / "toy")
+    assert run.read_status()["finished"] and run.read_evaluation()["n_examples"] == 500
+    said = capfd.readouterr().out
+    assert "bars test, 500 examples" in said and "toy" in said.split("| run")[-1]
+    assert list((tmp_path / "results" / "tables").glob("*.tex"))
+
+    assert main(command) == 0
+    said = capfd.readouterr().out
+    assert f"training and evaluation skipped: {run.path} stands (12 updates)" in said
+    assert "bars.hdf5: skipped, it is there" in said
+    assert "stored model on 300 examples, K = 20" in said and "agrees with" in said
+    assert run.read_status()["updates"] == 12
+
+    evaluation = run.read_evaluation()
+    evaluation["samples"]["20"]["log_p"]["value"] += 3.0
+    run.write_evaluation(evaluation)
+    assert main(command) == 1
+    assert "DOES NOT AGREE with" in capfd.readouterr().out
+
+    assert main([*command, "--no-check"]) == 0
+    assert "stored model" not in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("recorded", "now", "agree"), [
+    ((-10.0, 0.3), (-11.9, 0.4), True), ((-10.0, 0.3), (-12.1, 0.4), False),
+    ((-12.1, 0.3), (-10.0, 0.4), False)])
+def test_two_figures_agree_within_four_standard_errors(recorded, now, agree):
+    def figure(pair):
+        return {"value": pair[0], "standard_error": pair[1]}
+
+    line, verdict = reproduce.comparison(figure(recorded), figure(now))
+    assert verdict == agree and f"{-now[0]:.2f}" in line
+
+
+def test_a_model_that_changed_after_its_evaluation_does_not_stand(tmp_path, capsys):
+    recipe = Recipe.from_dict({"dataset": "bars", "model": {"layers": [2]}})
+    run = RunDirectory(tmp_path / "run")
+    assert not reproduce._stands("toy", run, recipe)
+    run.claim(recipe)
+    run.write_model({"w": np.zeros(2)}, {})
+    run.write_status({"updates": 5, "finished": False})
+    run.write_evaluation({"model_fingerprint": run.model_fingerprint()})
+    assert reproduce._stands("toy", run, recipe)
+    assert f"(5 updates, paused; go on with: bihm train toy --out {run.path})" in (
+        capsys.readouterr().out)
+    other = Recipe.from_dict({"dataset": "bars", "model": {"layers": [3]}})
+    assert reproduce._stands("toy", run, other)
+    assert "its recipe is not today's (model.layers: [2], not [3])" in capsys.readouterr().out
+    run.write_model({"w": np.ones(2)}, {})
+    assert not reproduce._stands("toy", run, recipe)
+
+
+def arguments(**changes):
+    values = {"jobs": 1, "threads": 4, "data": "d", "fresh": False, "engine": None,
+              "device": None, **changes}
+    return argparse.Namespace(**values)
+
+
+@pytest.fixture
+def fake_commands(monkeypatch, tmp_path):
+    """Replace trainings by processes that write down how they were called."""
+    def command(name, path, args, threads, seconds):
+        facts = json.dumps([name, threads, seconds])
+        code = (f"import pathlib; pathlib.Path({str(tmp_path / name)!r}).write_text({facts!r}); "
+                f"print('line of {name}'); raise SystemExit({args.statuses.get(name, 0)})")
+        return [sys.executable, "-c", code]
+
+    monkeypatch.setattr(reproduce_jobs, "train_command", command)
+    return lambda name: json.loads((tmp_path / name).read_text())
+
+
+def test_jobs_share_threads_and_time(fake_commands, capfd):
+    todo = [(name, Path(name)) for name in "abc"]
+    assert reproduce_jobs.train_all(todo, arguments(jobs=2, statuses={}), 60.0) == 0
+    assert [fake_commands(name) for name in "abc"] == [[name, 2, 40.0] for name in "abc"]
+    assert sorted(capfd.readouterr().out.splitlines()) == [
+        f"{name}: line of {name}" for name in "abc"]
+    assert reproduce_jobs.train_all(todo[:1], arguments(jobs=2, statuses={}), None) == 0
+    assert fake_commands("a") == ["a", 4, None]
+
+
+@pytest.mark.parametrize(("statuses", "wanted"), [
+    ({"b": 2}, 2), ({"a": 1, "b": 2}, 1), ({"a": 1, "b": 130}, 130)])
+def test_the_status_is_that_of_an_interruption_or_of_the_first_failure(fake_commands, statuses,
+                                                                       wanted):
+    todo = [(name, Path(name)) for name in "ab"]
+    assert reproduce_jobs.train_all(todo, arguments(statuses=statuses), None) == wanted
+
+
+def test_the_command_of_a_training_hands_everything_on():
+    args = arguments(fresh=True, engine="pytensor", device="cpu")
+    command = reproduce_jobs.train_command("dna", Path("results/dna"), args, 2, 90.4)
+    assert command[1:] == ["-m", "bihm_repro", "train", "dna", "--out", "results/dna", "--data",
+                           "d", "--threads", "2", "--budget", "90s", "--fresh",
+                           "--engine", "pytensor", "--device", "cpu"]
+
+
+def test_a_stand_in_takes_the_place_of_data_that_cannot_be_had(monkeypatch, tmp_path):
+    trained, asked = [], []
+    monkeypatch.setattr(reproduce_jobs, "train_all",
+                        lambda todo, args, budget: trained.extend(todo) or 0)
+    monkeypatch.setattr(reproduce, "_print_tables", lambda args, names: None)
+
+    def obtain(name, recipe, args, alone):
+        asked.append(recipe.dataset)
+        return None if name == "rcv1" else object()
+
+    monkeypatch.setattr(reproduce, "_obtain_data", obtain)
+    assert main(["reproduce", "rcv1", "dna", "--results", str(tmp_path)]) == 0
+    assert asked == ["rcv1", "rcv1_surrogate", "dna"]
+    assert trained == [(name, tmp_path / name) for name in ("rcv1_surrogate", "dna")]
+
+
+def test_every_set_of_uci_has_a_recipe_and_unknown_targets_are_named():
+    assert [Recipe.load(find_recipe(name)).dataset for name in reproduce.UCI] == list(reproduce.UCI)
+    with pytest.raises(InputError, match="mnits: no such recipe.*did you mean 'mnist'"):
+        find_recipe("mnits")
+
+
+def test_data_that_cannot_be_had_leave_a_set_out(monkeypatch, capsys):
+    def fail(*args, **kwargs):
+        raise InputError("no place has it. Tried: (1) here; (2) there")
+
+    monkeypatch.setattr("bihm_repro.datasets.convert.convert", fail)
+    recipe = Recipe.from_dict({"dataset": "rcv1", "model": {"layers": [2]}})
+    args = argparse.Namespace(data="d", mirror=None)
+    assert reproduce._obtain_data("rcv1", recipe, args, alone=False) is None
+    assert capsys.readouterr().out == (
+        "rcv1: left out: no place has it; more with: bihm data rcv1\n")
+    with pytest.raises(InputError, match="no place has it"):
+        reproduce._obtain_data("rcv1", recipe, args)

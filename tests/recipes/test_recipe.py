@@ -1,0 +1,174 @@
+"""Recipes: defaults of the paper, exact error lines, overrides, and a lossless round trip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bihm_repro.errors import InputError
+from bihm_repro.recipes.recipe import Phase, Recipe, find_recipe
+
+RECIPES = sorted((Path(__file__).parents[2] / "run_exps").rglob("*.toml"))
+PAPER_LAYERS = {
+    "adult": [100, 70, 50, 25],
+    "connect4": [300, 110, 50, 20],
+    "dna": [200, 150, 130, 100, 70, 50, 30, 20, 10],
+    "mushrooms": [150, 100, 90, 60, 40, 20],
+    "nips": [200, 100, 50, 25],
+    "ocr_letters": [600, 500, 100, 50, 30, 10],
+    "rcv1": [500, 120, 70, 30],
+    "web": [650, 580, 70, 30, 10],
+    "mnist": [300, 200, 100, 75, 50, 35, 30, 25, 20, 15, 10, 10],
+    "tfd": [1000, 700, 700, 300],
+    "rws/adult": [100, 20, 5],
+    "rws/connect4": [150, 50, 10],
+    "rws/dna": [150, 10],
+    "rws/mushrooms": [150, 50, 10],
+    "rws/nips": [150, 50, 10],
+    "rws/ocr_letters": [300, 100, 10],
+    "rws/rcv1": [200, 50, 10],
+    "rws/web": [300, 50, 10],
+    "rws/mnist": [400, 300, 200, 100, 10],
+}
+
+
+def recipe(*overrides, **content):
+    content = {"dataset": "bars", "model": {"layers": [4, 2]}, **content}
+    return Recipe.from_dict(content, "r.toml", overrides)
+
+
+def error_of(*overrides, **content):
+    with pytest.raises(InputError) as info:
+        recipe(*overrides, **content)
+    return str(info.value)
+
+
+def test_the_defaults_are_the_papers():
+    made = recipe()
+    training = made.training
+    assert (training.step_rule, training.batch_size, training.l1) == ("adam", 100, 1e-3)
+    assert training.control_variate and made.model.bias == -1.0
+    assert [(p.samples, p.learning_rate, p.patience, p.max_epochs) for p in made.phases] == [
+        (10, 1e-3, 10, 10000), (100, 3e-4, 10, 10000)]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_of_the_project_survives_being_frozen(path, tmp_path):
+    made = Recipe.load(path)
+    frozen = tmp_path / "recipe.toml"
+    frozen.write_text(made.to_toml(), encoding="utf-8")
+    assert Recipe.load(frozen) == made
+    assert Recipe.load(frozen).fingerprint() == made.fingerprint()
+
+
+@pytest.mark.parametrize("name", PAPER_LAYERS)
+def test_layer_sizes_are_those_of_the_paper(name):
+    assert list(Recipe.load(find_recipe(name)).model.layers) == PAPER_LAYERS[name]
+
+
+@pytest.mark.parametrize("name", ["mnist-paper", "dna-paper", "web-paper"])
+def test_paper_variants_keep_the_papers_schedule(name):
+    assert Recipe.load(find_recipe(name)).phases == recipe().phases
+
+
+def test_the_iwae_schedule_holds_eight_rates_for_3280_epochs():
+    phase = Recipe.load(find_recipe("iwae/mnist")).phases[0]
+    assert phase.last_epoch == 3280 and len(phase.learning_rates) == 8
+    assert (phase.rate_at(0), phase.rate_at(1)) == (1e-3, phase.rate_at(3))
+    assert phase.rate_at(3279) == pytest.approx(1e-4)
+
+
+def test_a_schedule_ends_at_its_last_rate():
+    phase = Phase(learning_rates=((1.0, 2), (0.5, 1)), max_epochs=10)
+    assert [phase.rate_at(epoch) for epoch in range(5)] == [1.0, 1.0, 0.5, 0.5, 0.5]
+    assert phase.last_epoch == 3 and Phase(max_epochs=7).last_epoch == 7
+
+
+def test_overrides_reach_every_section():
+    made = recipe("model.layers=[3]", "dataset=adult", "phases.1.samples=50", "training.l1=1",
+                  "title=a name", "seed=7")
+    assert made.model.layers == (3,) and made.dataset == "adult" and made.seed == 7
+    assert made.phases[0].samples == 10 and made.phases[1].samples == 50
+    assert made.training.l1 == 1.0 and isinstance(made.training.l1, float)
+    assert made.title == "a name"
+
+
+@pytest.mark.parametrize(("override", "message"), [
+    ("model.kind=bihn", "r.toml: model.kind = 'bihn': must be one of bihm, rws, vae, iwae "
+                        "(did you mean 'bihm'?)"),
+    ("seed=-1", "r.toml: seed = -1: must be a whole number, 0 or more and below 2**63"),
+    ("training.l1=nan", "r.toml: training.l1 = nan: must be a finite number, 0 or more"),
+    ("training.control_variate=1", "r.toml: training.control_variate = 1: must be true or false"),
+    ("phases.0.learning_rate=0", "r.toml: phases.0.learning_rate = 0: must be a finite number "
+                                 "above 0"),
+    ("phases.0.average_over=1", "r.toml: phases.0.average_over = 1: must be a whole number, "
+     "2 or more and below 2**63"),
+    ("phases.0.learning_rates=[[1,2],[3]]", "r.toml: phases.0.learning_rates = [[1, 2], [3]]: "
+                                            "must be a list of [learning rate, epochs] pairs"),
+    ("model.layers=[4,true]", "r.toml: model.layers = [4, True]: must be a list of whole numbers, "
+                              "each 1 or more (latent layer sizes from the data up)"),
+    ("model.hidden=[5]", "r.toml: model.hidden = [5]: must be [] for a bihm, whose conditionals "
+                         "have no deterministic layers"),
+    ("phases.2.samples=3", "--set phases.2.samples=3: there is no phase 2; the recipe's phases "
+                           "are 0 to 1"),
+    ("phases.0=3", "--set phases.0=3: say which setting of phase 0, such as phases.0.samples=10"),
+    ("seed.x=1", "--set seed.x=1: seed is a value, not a section"),
+    ("layers", "--set layers: write it as section.field=value, such as model.layers=[200,100]"),
+])
+def test_a_bad_value_is_named_with_what_is_allowed(override, message):
+    assert error_of(override, seed=0) == message
+
+
+def test_an_unknown_setting_is_named_with_its_neighbour():
+    assert error_of("modle.kind=3") == (
+        "r.toml: modle: unknown setting (did you mean 'model'?); known here: dataset, seed, "
+        "title, model, training, phases, monitor, evaluation")
+    assert "training.batchsize: unknown setting (did you mean 'batch_size'?)" in error_of(
+        "training.batchsize=3")
+
+
+def test_what_is_missing_is_said():
+    assert error_of(dataset="") .startswith("r.toml: dataset = '': must be")
+    assert error_of(model={}).startswith("r.toml: model.layers is missing")
+    with pytest.raises(InputError, match="r.toml: dataset is missing"):
+        Recipe.from_dict({"model": {"layers": [3]}}, "r.toml")
+    assert error_of(phases=[]) == "r.toml: phases = []: must be one or more [[phases]] tables"
+    assert error_of(model=3) == "r.toml: model = 3: must be a table of settings"
+
+
+def test_nested_hidden_layers_need_a_list_a_layer():
+    assert "has 1 lists" in error_of("model.kind=iwae", "model.hidden=[[5]]")
+    assert recipe("model.kind=iwae", "model.hidden=[[5],[3,2]]").model.hidden == ((5,), (3, 2))
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    ("layers = [", "is not valid TOML"), (None, "there is no such recipe")])
+def test_an_unreadable_recipe_is_named(content, message, tmp_path):
+    path = tmp_path / "mine.toml"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InputError, match=f"mine.toml: {message}"):
+        Recipe.load(path)
+
+
+def test_the_fingerprint_follows_what_decides_the_result():
+    base = recipe().fingerprint()
+    same = ["title=x", "evaluation.samples=[5]", "monitor.checkpoint_seconds=1",
+            "training.l1=0.001"]
+    assert {recipe(override).fingerprint() for override in same} == {base}
+    others = ["seed=1", "training.l1=0.002", "phases.1.samples=99", "monitor.valid_samples=20",
+              "phases.0.average_over=100"]
+    assert len({base, *(recipe(override).fingerprint() for override in others)}) == 1 + len(others)
+
+
+def test_differences_are_listed_by_name():
+    assert recipe("seed=1", "phases.0.samples=5").differences(recipe()) == [
+        "phases.0.samples: 5, not 10", "seed: 1, not 0"]
+
+
+def test_an_unknown_name_lists_the_recipes():
+    with pytest.raises(InputError, match=r"mushroom: no such recipe in run_exps/ "
+                                         r"\(did you mean 'mushrooms'\?\)"):
+        find_recipe("mushroom")
+    assert find_recipe("some/where.toml") == Path("some/where.toml")

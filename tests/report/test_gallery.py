@@ -1,0 +1,123 @@
+"""The gallery page: well-formed, complete, and free of anything to fetch."""
+
+from __future__ import annotations
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import pytest
+from PIL import Image
+from synthetic_runs import evaluation, write_run
+
+from bihm_repro.cli.main import main
+from bihm_repro.report.formats import Cell, Column, Table
+from bihm_repro.report.gallery import build_gallery
+from bihm_repro.report.html import table_html
+from bihm_repro.runs.reader import read_runs
+
+VOID = {"meta", "img", "br"}
+
+
+class Balance(HTMLParser):
+    """Checks that every element is closed in order; keeps texts, headings and pictures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.pictures: list[dict[str, str]] = []
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        if tag == "img":
+            self.pictures.append(values)
+        if "id" in values:
+            self.anchors.add(values["id"])
+        if "href" in values:
+            self.links.append(values["href"])
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Two runs, a figure and an animation."""
+    write_run(tmp_path, "adult", "adult", evaluated=evaluation(-13.56), epochs=30)
+    write_run(tmp_path, "dna", "dna", finished=False)
+    (tmp_path / "figures").mkdir()
+    Image.new("L", (4, 4)).save(tmp_path / "figures" / "uci.png")
+    Image.new("L", (3, 3)).save(tmp_path / "adult" / "chain.gif")
+    return tmp_path
+
+
+def parsed(results) -> Balance:
+    runs, complaints = read_runs(results)
+    reader = Balance()
+    reader.feed(build_gallery(runs, results, complaints))
+    reader.close()
+    return reader
+
+
+def test_elements_are_closed_in_order(results):
+    assert parsed(results).open == []
+
+
+def test_page_holds_tables_figures_animations_and_runs(results):
+    reader = parsed(results)
+    text = " ".join(reader.text)
+    assert "13.56 ± 0.05" in text and "-0.22" in text
+    assert 'kind = "bihm"' in text and "12 of 30 epochs." in text
+    assert "Not drawn" in text and "samples, inpainting" in text
+    kinds = [picture["src"].split(";")[0] for picture in reader.pictures]
+    assert sorted(kinds) == ["data:image/gif", "data:image/png", "data:image/png"]
+    assert all(picture["alt"] for picture in reader.pictures)
+
+
+def test_nothing_has_to_be_fetched_and_links_lead_somewhere(results):
+    reader = parsed(results)
+    assert all(picture["src"].startswith("data:") for picture in reader.pictures)
+    assert reader.links and all(link[1:] in reader.anchors for link in reader.links)
+    runs, _ = read_runs(results)
+    assert not re.search(r"(?:src|href)=\"https?:|url\(|@import|<script", build_gallery(runs,
+                                                                                       results))
+
+
+def test_embedded_picture_is_the_file(results):
+    source = next(picture["src"] for picture in parsed(results).pictures
+                  if picture["src"].startswith("data:image/gif"))
+    content = base64.b64decode(source.split(",")[1])
+    assert content == (results / "adult" / "chain.gif").read_bytes()
+
+
+def test_text_of_others_is_escaped(results):
+    path = results / "adult" / "recipe.toml"
+    path.write_text(path.read_text().replace("run adult", "<script>alert(1)</script> & more"))
+    page = build_gallery(*([read_runs(results)[0]]), results)
+    assert "<script>" not in page and "&lt;script&gt;" in page
+
+
+def test_better_and_worse_are_told_apart():
+    table = Table("t", "T", [Column("a", "A"), Column("b", "B")],
+                  [[Cell(-0.1, signed=True), Cell(0.1, signed=True)]])
+    assert '<td class="better">-0.10</td><td class="worse">+0.10</td>' in table_html(table)
+
+
+def test_page_without_any_run(tmp_path):
+    assert "No set has an evaluated run yet." in build_gallery([], tmp_path)
+
+
+def test_command_writes_one_file(results, capsys):
+    assert main(["gallery", "--results", str(results)]) == 0
+    assert "2 runs" in capsys.readouterr().out
+    assert (results / "gallery" / "index.html").read_text().startswith("<!DOCTYPE html>")
+    assert main(["gallery", "--results", str(results / "none")]) == 2

@@ -1,0 +1,174 @@
+"""The compiled update and the figures while training, against enumeration and plain loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
+from bihm_repro.models.exact import ExactModel, random_parameters, states
+from bihm_repro.recipes.recipe import Phase, Recipe, TrainingRecipe
+from bihm_repro.training import figures
+from bihm_repro.training.update import compile_update
+
+SIZES = (4, 3, 2)
+START = random_parameters(SIZES, seed=1, scale=0.5)
+X = states(4)[[3, 5, 5, 9, 14]].astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def model():
+    made = BidirectionalHelmholtzMachine(SIZES[0], SIZES[1:]).allocate()
+    made.set_values(START)
+    return made
+
+
+@pytest.fixture
+def exact():
+    return ExactModel({name: value.astype(np.float32) for name, value in START.items()})
+
+
+def reset(model):
+    model.set_values(START)
+    return model.get_values()
+
+
+def test_a_step_descends_the_gradient_of_the_sum_plus_the_penalty(model, exact):
+    """With plain descent the step is the gradient: of the sum over x, biases not penalised."""
+    training = TrainingRecipe(l1=0.25, step_rule="sgd")
+    update = compile_update(model, training, Phase(samples=20000, learning_rate=1.0), seed=1)
+    before = reset(model)
+    sums = update(X)
+    wanted = exact.gradient(X)
+    for name, value in model.get_values().items():
+        step = before[name] - value
+        penalty = 0.25 * np.sign(before[name]) if name.endswith(".W") else 0.0
+        total = np.asarray(wanted[name])
+        total = total.sum(axis=0) if total.ndim > before[name].ndim else total
+        np.testing.assert_allclose(step, penalty - total, atol=0.06, err_msg=name)
+    assert sums["log_p"] == pytest.approx(exact.log_p(X).sum(), abs=0.05)
+    assert sums["log_p_tilde_star"] == pytest.approx(exact.log_p_tilde_star(X).sum(), abs=0.05)
+
+
+def test_restarted_equals_compiled_anew(model):
+    training, phase = TrainingRecipe(), Phase(samples=5, learning_rate=0.02)
+    update = compile_update(model, training, phase, seed=4)
+    reset(model)
+    for _ in range(3):
+        update(X)
+    assert update.draw == 3 * 2 and update.learning_rate == pytest.approx(0.02)
+    once, state = model.get_values(), update.get_state()
+    assert state["adam.count"] == 3 and np.abs(state["adam.first.p0.W"]).max() > 0
+    reset(model)
+    update.restart(0)
+    for _ in range(3):
+        update(X)
+    for name, value in model.get_values().items():
+        np.testing.assert_array_equal(value, once[name])
+    update.set_state(state)
+    assert update.get_state()["adam.count"] == 3
+
+
+def test_an_update_keeps_running_means_where_it_is_asked_to(model):
+    phase = Phase(samples=5, learning_rate=0.02, average_over=3)
+    update = compile_update(model, TrainingRecipe(), phase, seed=4)
+    plain = compile_update(model, TrainingRecipe(), Phase(samples=5, learning_rate=0.02), seed=4)
+    assert plain.averages == {}
+    for _ in range(2):
+        reset(model)
+        update.restart(0)
+        path = [update(X) and model.get_values() for _ in range(3)]
+        for name, mean in update.averages.items():
+            wanted = np.mean([values[name] for values in path], axis=0)
+            np.testing.assert_allclose(mean, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert set(update.averages) == set(path[-1])
+    reset(model)
+    for _ in range(3):
+        plain(X)
+    for name, value in model.get_values().items():
+        np.testing.assert_allclose(value, path[-1][name], rtol=1e-5, atol=1e-6)
+
+
+def test_many_in_one_call_are_the_same_bits_as_one_by_one(model):
+    """Batches of several sizes, divided in several ways: parameters, rule, draws and figures."""
+    batches = [X, X[::-1], X[:2], X[1:], X]
+    update = compile_update(model, TrainingRecipe(), Phase(samples=5, learning_rate=0.02), seed=4)
+    ends = []
+    for cuts in ([1, 2, 3, 4], [], [3]):
+        reset(model)
+        update.restart(0)
+        sums = [figures for group in np.split(np.arange(5), cuts)
+                for figures in update.many([batches[i] for i in group])]
+        ends.append((sums, update.draw, {**model.get_values(), **update.get_state()}))
+    assert ends[0][1] == 5 * 2 and len({tuple(f.items()) for f in ends[0][0]}) == 5
+    assert np.abs(ends[0][2]["p0.W"] - START["p0.W"]).max() > 0.01
+    for sums, draw, values in ends[1:]:
+        assert (sums, draw) == ends[0][:2]
+        for name, value in values.items():
+            np.testing.assert_array_equal(value, ends[0][2][name], err_msg=name)
+    reset(model)
+    update.restart(0)
+    assert [update(x) for x in batches] == ends[0][0]
+
+
+def test_other_draws_give_another_step(model):
+    update = compile_update(model, TrainingRecipe(), Phase(samples=5), seed=4, draw=1000)
+    reset(model)
+    first = update(X)
+    reset(model)
+    update.restart(0)
+    assert update(X) != first
+
+
+def test_validation_meets_enumeration_whatever_the_chunks(model, exact, monkeypatch):
+    reset(model)
+    x = states(4)
+    samples = 500
+    monkeypatch.setattr(figures, "ROWS_AT_ONCE", 5 * samples)
+    validate = figures.compile_validation(model, x, samples, seed=2)
+    found = validate()
+    assert found == validate(), "the same draws at each call"
+    assert found["valid_log_p"] == pytest.approx(exact.log_p(x).mean(), abs=0.02)
+    assert found["valid_log_p_tilde_star"] == pytest.approx(
+        exact.log_p_tilde_star(x).mean(), abs=0.02)
+    assert found["valid_bound"] == pytest.approx(exact.expected_log_weight(x).mean(), abs=0.03)
+
+
+def test_test_figures_have_the_columns_of_the_log(model, exact, monkeypatch):
+    reset(model)
+    recipe = Recipe.from_dict({"dataset": "x", "model": {"layers": [3, 2]}, "monitor": {
+        "test_samples": [1, 400], "test_examples": 12, "z_samples": 30000}})
+    x = states(4)
+    found = figures.compile_test_figures(model, x, recipe)()
+    assert set(found) == {"test_log_p_1", "test_log_p_400", "test_log_p_tilde_star_1",
+                          "test_log_p_tilde_star_400", "log_z2"}
+    some = figures.random_subset(x, 12, recipe.seed)
+    assert found["test_log_p_400"] == pytest.approx(exact.log_p(some).mean(), abs=0.03)
+    # One sample at a time, averaged over all 400: the bound.
+    assert found["test_log_p_1"] == pytest.approx(exact.expected_log_weight(some).mean(),
+                                                  abs=0.04)
+    assert found["log_z2"] == pytest.approx(exact.log_z2, abs=0.02)
+
+
+def test_smaller_numbers_of_samples_average_over_groups():
+    log_r = np.log(np.array([[1.0, 3.0, 2.0, 4.0, 5.0]]))
+    sums = figures._sums(log_r, [1, 2, 5])
+    assert sums["log_p", 5] == pytest.approx(np.log(3.0))
+    assert sums["log_p", 2] == pytest.approx((np.log(2.0) + np.log(3.0)) / 2)
+    assert sums["log_p", 1] == sums["bound", 1] == pytest.approx(log_r.mean())
+    roots = np.sqrt([[1.0, 3.0, 2.0, 4.0, 5.0]])
+    assert sums["log_p_tilde_star", 5] == pytest.approx(2 * np.log(roots.mean()))
+
+
+def test_a_random_subset_is_the_same_for_the_same_seed_and_sorted():
+    x = np.arange(100)[:, None]
+    one = figures.random_subset(x, 10, seed=3)
+    assert len(set(one[:, 0])) == 10 and list(one[:, 0]) == sorted(one[:, 0])
+    np.testing.assert_array_equal(one, figures.random_subset(x, 10, seed=3))
+    assert not np.array_equal(one, figures.random_subset(x, 10, seed=4))
+    assert len(figures.random_subset(x, 500, seed=3)) == 100
+
+
+def test_log_mean_exp_survives_large_values():
+    values = np.array([[-1e4, -1e4 + np.log(3.0)], [1e4, 1e4]])
+    np.testing.assert_allclose(figures.log_mean_exp(values), [-1e4 + np.log(2.0), 1e4])
