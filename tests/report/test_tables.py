@@ -352,8 +352,8 @@ def test_readme_is_in_step_with_the_committed_runs():
 
 
 def test_report_needs_no_engine(results):
-    code = ("import sys; from bihm_repro.report import tables, runs; "
-            f"tables.build_tables(runs.read_runs({str(results)!r})[0]); "
+    code = ("import sys; from bihm_repro.report import tables; from bihm_repro.runs import reader; "
+            f"tables.build_tables(reader.read_runs({str(results)!r})[0]); "
             "print(sorted({'theano', 'pytensor', 'jax'} & set(sys.modules)))")
     output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout
