@@ -1,5 +1,5 @@
-"""The only door to the symbolic engine.
+"""Access to the symbolic engine, theano or PyTensor: no other package imports one.
 
-``choice`` says which engine and device are asked for; ``blas``, ``compiler`` and ``threads``
-prepare the machine; ``symbolic`` imports the engine, once, and gives its names to the rest.
+``choice`` reads which engine and device are requested; ``blas``, ``compiler`` and ``threads``
+prepare the machine; ``backend`` configures and imports the engine, and ``symbolic`` has its names.
 """

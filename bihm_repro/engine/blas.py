@@ -1,4 +1,4 @@
-"""Finds a BLAS library to link with: the user's, scipy's own OpenBLAS, or the system's."""
+"""Finds a BLAS library to link with: the user's, the OpenBLAS bundled with scipy, the system's."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _NAMES += ["openblas_set_num_threads", "openblas_get_num_threads"]
 
 @dataclass(frozen=True)
 class Blas:
-    """A BLAS with Fortran's ``sgemm_``: where it lies and where it was found."""
+    """A BLAS library with Fortran's ``sgemm_``."""
 
     library: str          # file name for ``-l:`` or, where a folder is not known, for ``-l``
     folder: str | None
-    origin: str
-    prefix: str = ""      # what the library puts before ``sgemm_`` and all other names
+    origin: str           # how it was found
+    prefix: str = ""      # of ``sgemm_`` and all other names in the library
 
     @property
     def defines(self) -> list[str]:
-        """Compiler flags that give the library's names to code which calls ``sgemm_``."""
+        """Compiler flags that rename ``sgemm_`` and the others to the library's names."""
         return [f"-D{name}={self.prefix}{name}" for name in _NAMES] if self.prefix else []
 
     @property
     def flags(self) -> str:
-        """The flags in the form that the engine's ``blas__ldflags`` takes."""
+        """The linker and compiler flags for the engine's setting ``blas__ldflags``."""
         if self.folder is None:
             return f"-l{self.library}"
-        return " ".join([f"-L{self.folder} -l:{self.library} -Wl\\,-rpath\\,{self.folder}",
+        return " ".join([f"-L{self.folder} -l:{self.library} -Wl,-rpath,{self.folder}",
                          *self.defines])
 
     @property
     def path(self) -> str | None:
-        """The library's file, where it is known."""
+        """The library's file, or None where only its name is known."""
         return None if self.folder is None else str(Path(self.folder) / self.library)
 
 
@@ -106,5 +106,5 @@ def _of_user() -> Blas | None:
 
 
 def find_blas() -> Blas | None:
-    """The first BLAS found: the user's flags, scipy's bundle, the environment's, the system's."""
+    """Return the first found: the user's flags, scipy's bundle, the environment, the system."""
     return _of_user() or _beside_scipy() or _in_environment() or _of_system()

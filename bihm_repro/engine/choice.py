@@ -1,7 +1,8 @@
-"""Which engine and which device to use: ``BIHM_ENGINE`` and ``BIHM_DEVICE``, or the defaults."""
+"""The requested engine and device: ``BIHM_ENGINE`` and ``BIHM_DEVICE``, or the defaults."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 
@@ -15,17 +16,23 @@ DEVICES = {"theano": ("cpu",), "pytensor": ("cpu", *JAX_DEVICES)}
 
 
 def engine_name() -> str:
-    """The engine asked for; theano where its last Python (3.11) allows, else pytensor."""
-    default = "theano" if sys.version_info < (3, 12) else "pytensor"
-    name = os.environ.get("BIHM_ENGINE") or default
+    """Return the requested engine, or the first installed one that runs on this Python."""
+    name = os.environ.get("BIHM_ENGINE") or _default_engine()
     if name not in ENGINES:
         raise InputError(f"engine {name!r} is unknown: use {' or '.join(ENGINES)} "
                          "(--engine or BIHM_ENGINE)")
     return name
 
 
+def _default_engine() -> str:
+    """Return theano where it is installed and Python is 3.11 or earlier, else pytensor."""
+    usable = ENGINES if sys.version_info < (3, 12) else ("pytensor",)
+    installed = [name for name in usable if importlib.util.find_spec(name) is not None]
+    return (installed or usable)[0]
+
+
 def device_name() -> str:
-    """The device asked for, checked against what the engine can use."""
+    """Return the requested device; InputError where the engine does not have it."""
     engine = engine_name()
     name = os.environ.get("BIHM_DEVICE") or "cpu"
     allowed = DEVICES[engine]
@@ -38,7 +45,7 @@ def device_name() -> str:
 
 def choose(engine: str | None = None, device: str | None = None,
            threads: int | None = None) -> None:
-    """Record what the command line asked for; has to come before the engine's import."""
+    """Record the choices of the command line; to be called before the engine is imported."""
     for variable, value in (("BIHM_ENGINE", engine), ("BIHM_DEVICE", device)):
         if value:
             os.environ[variable] = value

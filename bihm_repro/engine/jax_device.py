@@ -1,8 +1,7 @@
-"""JAX as the compiler of PyTensor's graphs: one XLA program a function, on a CPU or a GPU.
+"""JAX as the compiler of PyTensor's graphs: one XLA program per function, on a CPU or a GPU.
 
-Shared variables live on the device as JAX arrays. A call's updates stay there, and the arrays
-that they replace are donated, so that parameters and the step rule's state are overwritten where
-they are and never travel.
+Shared variables are JAX arrays on the device. The arrays that a call's updates replace are
+donated, so that parameters and the step rule's state are updated in place, without transfers.
 """
 
 from __future__ import annotations
@@ -10,17 +9,18 @@ from __future__ import annotations
 import functools
 import os
 
-from bihm_repro.engine.compiler import cache_folder
+from bihm_repro.engine.compiler import prepare_cache
+from bihm_repro.engine.notices import announce
 from bihm_repro.errors import SetupError
 
 __all__ = ["prepare", "mode", "fetch", "register", "describe"]
 
 
 def prepare(device: str, threads: int) -> None:
-    """Choose JAX's platform and check that it is there; has to come before its first use."""
+    """Choose JAX's platform and check that it is available; to be called before its first use."""
     if device == "jax-cpu":
         os.environ["JAX_PLATFORMS"] = "cpu"
-    # The only thread count that XLA's pool on the CPU listens to.
+    # The only setting of the number of threads that XLA's pool on the CPU reads.
     os.environ.setdefault("NPROC", str(threads))
     try:
         import jax
@@ -30,11 +30,11 @@ def prepare(device: str, threads: int) -> None:
     if device == "gpu" and not _has_gpu(jax):
         raise SetupError("device gpu: JAX finds no GPU here; install its CUDA build (pip install "
                          "'jax[cuda12]') on a machine with an NVIDIA driver, or use --device cpu")
-    # Whole float32 products, as on the CPU; a GPU would round weights to ten bits.
+    # Products in full float32, as on the CPU; a GPU would round weights to ten bits.
     if not os.environ.get("JAX_DEFAULT_MATMUL_PRECISION"):
         jax.config.update("jax_default_matmul_precision", "float32")
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        jax.config.update("jax_compilation_cache_dir", str(cache_folder("jax")))
+        jax.config.update("jax_compilation_cache_dir", str(prepare_cache("jax")))
 
 
 def _has_gpu(jax) -> bool:
@@ -45,7 +45,7 @@ def _has_gpu(jax) -> bool:
 
 
 def describe() -> str:
-    """The device that JAX really computes on, in its own words."""
+    """Return JAX's name of the device that it computes on."""
     import jax
 
     device = jax.devices()[0]
@@ -61,7 +61,7 @@ def register(op_class: type) -> type:
 
 
 def fetch(values: list) -> list:
-    """Wait for arrays on the device and bring them here, lists of them too."""
+    """Wait for arrays on the device, or nested lists of them, and return them as numpy arrays."""
     import jax
 
     return jax.device_get(values)
@@ -69,10 +69,9 @@ def fetch(values: list) -> list:
 
 @functools.cache
 def mode(fetches: bool = True):
-    """The compilation mode: PyTensor's rewrites for JAX, and the linker below.
+    """Return the compilation mode: PyTensor's rewrites for JAX, and the linker below.
 
-    Without ``fetches`` a call's outputs are left on the device, and the call does not wait for
-    them.
+    Without ``fetches`` a call does not wait for its outputs, which stay on the device.
     """
     import jax
     from pytensor.compile.mode import JAX, Mode
@@ -81,7 +80,7 @@ def mode(fetches: bool = True):
     _adapt()
 
     class DeviceLinker(JAXLinker):
-        """JAX's linker; updated shared variables are donated, counts are known to the compiler."""
+        """JAX's linker; updated shared variables are donated, and counts are static."""
 
         def jit_compile(self, fn):
             counts = _counts(self.fgraph)
@@ -90,9 +89,20 @@ def mode(fetches: bool = True):
             compiled = jax.jit(fn, static_argnums=tuple(sorted(counts)),
                                donate_argnums=tuple(sorted(set(updated.values()))))
 
+            seen: set[tuple[int, ...]] = set()
+
+            def run(arguments):
+                arguments = [int(value) if i in counts else value
+                             for i, value in enumerate(arguments)]
+                static = tuple(arguments[i] for i in sorted(counts))
+                if static in seen:
+                    return list(compiled(*arguments))
+                seen.add(static)
+                with announce("compiling for JAX (about 10 s the first time)"):
+                    return list(compiled(*arguments))
+
             def call(*arguments):
-                outputs = list(compiled(*(int(value) if i in counts else value
-                                          for i, value in enumerate(arguments))))
+                outputs = run(arguments)
                 if fetches:
                     for i, value in zip(returned, fetch([outputs[i] for i in returned])):
                         outputs[i] = value
@@ -105,21 +115,21 @@ def mode(fetches: bool = True):
 
 @functools.cache
 def _adapt() -> None:
-    """Set JAX and PyTensor's way to it up for our graphs."""
+    """Configure JAX, and PyTensor's conversion to JAX, for our graphs."""
     import jax
 
-    # PyTensor turns 64-bit types off with floatX = float32; the draw counter and Adam's bias
-    # correction are 64 bits wide, and all else has its type from the graph.
+    # PyTensor disables 64-bit types with floatX = float32; the counter of random numbers and
+    # Adam's bias correction have 64 bits, and everything else its type from the graph.
     jax.config.update("jax_enable_x64", True)
     _keep_types_of_sums()
     _keep_counts_known(jax)
 
 
 def _counts(fgraph) -> set[int]:
-    """The inputs, by position, that an array's shape is made from: JAX has to know their values.
+    """Return the positions of the inputs that determine an array's shape: static for JAX.
 
-    A function is then compiled once for each value, by JAX itself. An Op says which of its inputs
-    are counts by its attribute ``counts``.
+    JAX then compiles a function once per value. An Op lists which of its inputs are counts in its
+    attribute ``counts``.
     """
     from pytensor.link.jax.dispatch.shape import JAXShapeTuple
 
@@ -133,18 +143,18 @@ def _counts(fgraph) -> set[int]:
         variable = waiting.pop()
         if variable in fgraph.inputs:
             found.add(fgraph.inputs.index(variable))
-        elif variable.owner is not None and _is_whole_arithmetic(variable.owner):
+        elif variable.owner is not None and _is_integer_arithmetic(variable.owner):
             waiting += variable.owner.inputs
     return found
 
 
-def _is_whole_arithmetic(node) -> bool:
+def _is_integer_arithmetic(node) -> bool:
     return all(v.type.ndim == 0 and v.type.dtype.startswith("int")
                for v in (*node.inputs, *node.outputs))
 
 
 def _keep_counts_known(jax) -> None:
-    """Arithmetic on whole numbers that are known while compiling is done while compiling."""
+    """Evaluate arithmetic on static integers at compile time."""
     from pytensor.link.jax.dispatch import jax_funcify
     from pytensor.tensor.elemwise import Elemwise
 
@@ -152,7 +162,7 @@ def _keep_counts_known(jax) -> None:
 
     def known(op, node, **context):
         compute = given(op, node=node, **context)
-        if not _is_whole_arithmetic(node):
+        if not _is_integer_arithmetic(node):
             return compute
 
         def compute_now(*inputs):
@@ -165,14 +175,14 @@ def _keep_counts_known(jax) -> None:
 
 
 def _keep_types_of_sums() -> None:
-    """A sum comes out of JAX in the type it was added up in: make it the graph's type."""
+    """Cast a reduction, which JAX returns in the accumulator's type, to the graph's type."""
     from pytensor.link.jax.dispatch import jax_funcify
     from pytensor.tensor.elemwise import CAReduce
 
     given = jax_funcify.dispatch(CAReduce)
 
     def typed(op, node, **context):
-        reduce, kind = given(op, node=node, **context), node.outputs[0].dtype
-        return lambda x: reduce(x).astype(kind)
+        reduce, dtype = given(op, node=node, **context), node.outputs[0].dtype
+        return lambda x: reduce(x).astype(dtype)
 
     jax_funcify.register(CAReduce)(typed)

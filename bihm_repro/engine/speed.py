@@ -1,4 +1,4 @@
-"""How fast this machine multiplies: what ``bihm doctor`` measures."""
+"""The speed of matrix products, as ``bihm doctor`` measures it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["sgemm_gflops"]
 
 
 def sgemm_gflops(size: int = 1024, rounds: int = 5) -> float:
-    """Best speed of a float32 matrix product through the engine's BLAS, in GFLOP/s."""
+    """Return the best speed of a float32 matrix product through the engine's BLAS, in GFLOP/s."""
     a, b = T.matrix(dtype="float32"), T.matrix(dtype="float32")
     multiply = function([a, b], T.dot(a, b))
     x = np.ones((size, size), dtype=np.float32)

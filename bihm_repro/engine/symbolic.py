@@ -1,32 +1,59 @@
-"""The symbolic engine's names, the same whichever engine stands behind them.
+"""The symbolic engine's names, the same for theano and PyTensor.
 
-Importing this module picks the engine, sets it up and imports it; nothing else in the project
-imports an engine. A model is written against these names only:
+Importing this module configures and imports the chosen engine; models use these names only:
 
-``T``           the tensor module
-``function``    compiles inputs, outputs and updates
-``steps``       compiles one input, outputs and updates to be called with many inputs in a row
-``shared``      a variable that keeps its value between calls
-``grad``        symbolic differentiation
-``COp, Apply``  what a fused Op is made of
+``T``              the tensor module
+``function``       compiles inputs, outputs and updates
+``step_function``  compiles one input, outputs and updates to be called with many inputs in a row
+``shared``         a variable that keeps its value between calls
+``grad``           symbolic differentiation
+``COp, Apply``     the parts of a fused Op
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from bihm_repro.engine.backend import load
 from bihm_repro.engine.choice import device_name, engine_name
+from bihm_repro.engine.notices import announce
+from bihm_repro.engine.step_functions import AsyncSteps, BlockingSteps, StepFunction
+from bihm_repro.engine.types import Compiled, Updates, Variable
 
 __all__ = ["Apply", "COp", "MethodNotDefined", "T", "blas", "device", "engine", "floatX",
-           "function", "grad", "shared", "steps", "threads", "version"]
+           "function", "grad", "on_jax", "shared", "step_function", "threads", "version"]
 
-engine = engine_name()
-device = device_name()
+engine, device = engine_name(), device_name()
+_backend = load(engine, device)
 
-if engine == "theano":
-    from bihm_repro.engine import theano_engine as _engine
-else:
-    from bihm_repro.engine import pytensor_engine as _engine
+Apply, COp, MethodNotDefined = _backend.Apply, _backend.COp, _backend.MethodNotDefined
+T, grad, shared = _backend.T, _backend.module.grad, _backend.module.shared
+blas, threads, on_jax = _backend.blas, _backend.threads, _backend.on_jax
+version: str = _backend.module.__version__
+floatX: str = _backend.module.config.floatX
 
-Apply, COp, MethodNotDefined = _engine.Apply, _engine.COp, _engine.MethodNotDefined
-T, function, grad, shared = _engine.T, _engine.function, _engine.grad, _engine.shared
-steps = _engine.steps
-blas, floatX, threads, version = _engine.blas, _engine.floatX, _engine.threads, _engine.version
+
+def function(inputs: list[Variable], outputs: Any, updates: Updates | None = None,
+             name: str | None = None, **options: Any) -> Compiled:
+    """Compile; Ops may overwrite a shared variable that the same call updates.
+
+    ``name`` says what is compiled in a notice, where compiling takes longer than a second.
+    """
+    if on_jax:
+        from bihm_repro.engine import jax_device
+
+        options.setdefault("mode", jax_device.mode())
+    with announce(f"compiling {name or 'a function'} (about 40 s the first time)"):
+        return _backend.module.function(inputs, outputs, updates=updates, name=name,
+                                        accept_inplace=True, **options)
+
+
+def step_function(x: Variable, outputs: list[Variable], updates: Updates,
+                  name: str | None = None) -> StepFunction:
+    """Compile a step of input ``x``, to be called with a list of inputs."""
+    if not on_jax:
+        return BlockingSteps(function([x], outputs, updates=updates, name=name))
+    from bihm_repro.engine import jax_device
+
+    step = function([x], outputs, updates=updates, name=name, mode=jax_device.mode(fetches=False))
+    return AsyncSteps(step, jax_device.fetch)

@@ -6,7 +6,7 @@ the log holds a ``phase_stop``. The loop can be left after any update, or group 
 again there.
 Where a phase keeps running means of the parameters, those are what is measured and kept as best.
 
-An update may like to be given several mini-batches in one call (its ``at_once``); the loop then
+An update may like to be given several mini-batches in one call (its ``group_size``); the loop then
 goes on by such groups.
 """
 
@@ -35,12 +35,12 @@ class Batches(Protocol):
 
 
 def groups(batches: Iterable[np.ndarray], update: Any) -> Iterator[list[np.ndarray]]:
-    """Divide ``batches`` into the groups that ``update`` is given, ``update.at_once`` in each.
+    """Divide ``batches`` into the groups that ``update`` is given, ``update.group_size`` in each.
 
     It is asked anew for each group, and no batch is read before its group is wanted.
     """
     left = iter(batches)
-    while group := list(itertools.islice(left, update.at_once)):
+    while group := list(itertools.islice(left, update.group_size)):
         yield group
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bihm_repro.engine.symbolic import T, shared, steps
+from bihm_repro.engine.symbolic import T, shared, step_function
 from bihm_repro.recipes.recipe import Phase, TrainingRecipe
 from bihm_repro.training.step_rules import (
     RULES,
@@ -54,12 +54,12 @@ class Update:
                 for values in found]
 
     @property
-    def at_once(self) -> int:
+    def group_size(self) -> int:
         """How many mini-batches :meth:`many` is best given in its next call.
 
         It is a matter of speed alone: how batches are grouped changes no bit of any result.
         """
-        return self._steps.at_once
+        return self._steps.group_size
 
     @property
     def learning_rate(self) -> float:
@@ -122,7 +122,7 @@ def compile_update(model: Any, training: TrainingRecipe, phase: Phase, seed: int
     if phase.average_over:
         step, averages = with_averages(step, parameters, phase.average_over)
     updates = [*step.updates, (counter, counter + np.int64(graph.draws))]
-    compiled = steps(x, list(graph.monitors.values()), updates)
+    compiled = step_function(x, list(graph.monitors.values()), updates, name="the update")
     return Update(compiled, list(graph.monitors), rate, counter, step.state,
                   {w.name: mean for w, mean in zip(parameters, averages)})
 

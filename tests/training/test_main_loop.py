@@ -31,9 +31,9 @@ class FakeUpdate:
 
     averages: dict = {}
 
-    def __init__(self, model, draw, at_once=1):
+    def __init__(self, model, draw, group_size=1):
         self.model, self.draw, self.count, self.learning_rate = model, draw, 0, None
-        self.at_once, self.groups = at_once, []
+        self.group_size, self.groups = group_size, []
 
     def many(self, batches):
         self.groups.append([x[0, 0] for x in batches])
@@ -93,10 +93,10 @@ def make_recipe(*epochs):
         for index, count in enumerate(epochs)]})
 
 
-def make_loop(recorder, *epochs, at_once=1, stream=None):
+def make_loop(recorder, *epochs, group_size=1, stream=None):
     model = FakeModel()
     return MainLoop(model, make_recipe(*epochs),
-                    lambda phase, draw: FakeUpdate(model, draw, at_once),
+                    lambda phase, draw: FakeUpdate(model, draw, group_size),
                     lambda phase: stream or FakeStream(), [EpochLimit(), recorder])
 
 
@@ -203,12 +203,12 @@ class LongStream:
             yield np.full((1 if batch == 6 else 2, 1), epoch + batch / 10)
 
 
-@pytest.mark.parametrize(("at_once", "ends"), [(1, (1, 2, 3, 4, 5, 6, 7)), (3, (3, 6, 7)),
+@pytest.mark.parametrize(("group_size", "ends"), [(1, (1, 2, 3, 4, 5, 6, 7)), (3, (3, 6, 7)),
                                                (4, (4, 7)), (100, (7,))])
-def test_an_update_gets_as_many_batches_as_it_likes(at_once, ends):
+def test_an_update_gets_as_many_batches_as_it_likes(group_size, ends):
     """In order, none left out at an epoch's end; what comes out is as with single ones."""
     single, recorder = make_loop(Recorder(), 2, stream=LongStream()), Recorder()
-    loop = make_loop(recorder, 2, at_once=at_once, stream=LongStream())
+    loop = make_loop(recorder, 2, group_size=group_size, stream=LongStream())
     expected, log = single.run(), loop.run()
     assert [event for event in recorder.events if event[0] == "batch"] == [
         ("batch", epoch, end) for epoch in (0, 1) for end in ends]
@@ -222,12 +222,12 @@ def test_an_update_gets_as_many_batches_as_it_likes(at_once, ends):
 
 @pytest.mark.parametrize("moment", [3, 6, 7, 10, 13])
 def test_left_after_a_group_and_entered_with_other_groups_it_ends_the_same(moment):
-    whole = make_loop(Recorder(), 2, at_once=4, stream=LongStream())
+    whole = make_loop(Recorder(), 2, group_size=4, stream=LongStream())
     whole_log = whole.run()
-    first = make_loop(Recorder(pause_at=moment), 2, at_once=3, stream=LongStream())
+    first = make_loop(Recorder(pause_at=moment), 2, group_size=3, stream=LongStream())
     assert first.run().status.updates == moment
     restored, parameters, rule, best = unpack(*pack(first))
-    second = make_loop(Recorder(), 2, at_once=5, stream=LongStream())
+    second = make_loop(Recorder(), 2, group_size=5, stream=LongStream())
     second.model.set_values(parameters)
     second.resume(restored, rule, best)
     second_log = second.run()
@@ -239,8 +239,8 @@ def test_left_after_a_group_and_entered_with_other_groups_it_ends_the_same(momen
 def test_each_group_is_read_when_it_is_wanted_and_as_large_as_is_asked_then():
     update, read = FakeUpdate(FakeModel(), 0), []
     made = groups((read.append(i) or i for i in range(8)), update)
-    for at_once, group in ((1, [0]), (3, [1, 2, 3]), (2, [4, 5]), (5, [6, 7])):
-        update.at_once = at_once
+    for group_size, group in ((1, [0]), (3, [1, 2, 3]), (2, [4, 5]), (5, [6, 7])):
+        update.group_size = group_size
         assert next(made) == group
         assert len(read) == group[-1] + 1
     assert list(made) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bihm_repro.engine.steps import InFlight, OneByOne
+from bihm_repro.engine.step_functions import AsyncSteps, BlockingSteps
 
 
 class Device:
@@ -28,14 +28,14 @@ class Device:
         return self.now
 
     def steps(self, **options):
-        return InFlight(self.step, self.fetch, clock=self.clock, **options)
+        return AsyncSteps(self.step, self.fetch, clock=self.clock, **options)
 
 
 def test_one_by_one_calls_in_order_and_asks_for_single_inputs():
     seen = []
-    steps = OneByOne(lambda x: seen.append(x) or [x + 1])
+    steps = BlockingSteps(lambda x: seen.append(x) or [x + 1])
     assert steps([4, 2, 7]) == [[5], [3], [8]] and seen == [4, 2, 7]
-    assert steps.at_once == 1
+    assert steps.group_size == 1
 
 
 def test_a_group_is_handed_over_in_order_and_waited_for_once():
@@ -50,8 +50,8 @@ def test_groups_grow_to_what_fills_the_time():
     steps = device.steps(limit=16, seconds=0.1001)
     sizes = []
     for _ in range(6):
-        sizes.append(steps.at_once)
-        steps([0] * steps.at_once)
+        sizes.append(steps.group_size)
+        steps([0] * steps.group_size)
     assert sizes == [1, 2, 4, 8, 10, 10]
 
 
@@ -60,14 +60,14 @@ def test_groups_have_a_limit_and_shrink_at_once_when_steps_are_slow():
     device.cost = 1e-6
     steps = device.steps(limit=6, seconds=0.1)
     for _ in range(5):
-        steps([0] * steps.at_once)
-    assert steps.at_once == 6
+        steps([0] * steps.group_size)
+    assert steps.group_size == 6
     device.cost = 0.03
     steps([0] * 6)
-    assert steps.at_once == 3
+    assert steps.group_size == 3
     device.cost = 5.0
     steps([0])
-    assert steps.at_once == 1
+    assert steps.group_size == 1
 
 
 @pytest.mark.parametrize("cost", [0.0, 1.0])
@@ -77,4 +77,4 @@ def test_one_cheap_step_is_not_taken_for_the_price_of_all(cost):
     device.cost = cost
     steps = device.steps(limit=100, seconds=10.0)
     steps([0])
-    assert steps.at_once == 2
+    assert steps.group_size == 2
