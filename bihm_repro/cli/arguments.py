@@ -1,17 +1,28 @@
-"""Numbers on the command line: whole, in range, never rounded in silence."""
+"""Types for argparse, and its help formatter."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 
-__all__ = ["whole_number", "whole_numbers"]
+__all__ = ["HelpFormatter", "integer", "integers"]
 
-MOST = 2**63 - 1
+MAXIMUM = 2**63 - 1
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Append the default of an option to its help, where there is one worth stating."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text = action.help or ""
+        stated = action.default not in (None, False, argparse.SUPPRESS) and action.default != []
+        if action.option_strings and stated and "default" not in text and "%(" not in text:
+            return f"{text} (default: %(default)s)"
+        return text
 
 
 def _read(text: str) -> int:
-    """A whole number, also one written as 1e6; ValueError or OverflowError for anything else."""
+    """Read an integer, also one written as 1e6; ValueError or OverflowError for anything else."""
     try:
         return int(text)
     except ValueError:
@@ -21,28 +32,28 @@ def _read(text: str) -> int:
         return int(value)
 
 
-def whole_number(least: int = 0) -> Callable[[str], int]:
-    """A type for argparse: a whole number from ``least`` on.
+def integer(minimum: int = 0) -> Callable[[str], int]:
+    """Return a type for argparse: an integer of at least ``minimum``, never rounded.
 
-    >>> whole_number(1)("1e6")
+    >>> integer(1)("1e6")
     1000000
     """
     def convert(text: str) -> int:
         try:
             value = _read(text)
         except (ValueError, OverflowError):
-            value = least - 1
-        if not least <= value <= MOST:
+            value = minimum - 1
+        if not minimum <= value <= MAXIMUM:
             raise argparse.ArgumentTypeError(
-                f"{text!r}: a whole number of at least {least} and below 2**63, as in 1000 or 1e6")
+                f"{text!r}: an integer of at least {minimum} and below 2**63, as in 1000 or 1e6")
         return value
     return convert
 
 
-def whole_numbers(text: str) -> list[int]:
-    """A type for argparse: whole numbers from 1 on, by commas.
+def integers(text: str) -> list[int]:
+    """Read comma-separated integers of at least 1: a type for argparse.
 
-    >>> whole_numbers("1,10,1e2")
+    >>> integers("1,10,1e2")
     [1, 10, 100]
     """
-    return [whole_number(1)(word) for word in text.split(",")]
+    return [integer(1)(word) for word in text.split(",")]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bihm_repro.cli.arguments import whole_number
+from bihm_repro.cli.arguments import integer
 from bihm_repro.errors import InputError, SetupError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                      help="share of the rows for valid, where the file has no such split")
     own.add_argument("--test-fraction", type=float, default=0.1, metavar="F",
                      help="share of the rows for test, where the file has no such split")
-    own.add_argument("--seed", type=whole_number(), default=0, help="of the random split")
+    own.add_argument("--seed", type=integer(), default=0, help="of the random split")
 
 
 def describe(dataset: Dataset, path: Path) -> str:

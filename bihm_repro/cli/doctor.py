@@ -1,4 +1,4 @@
-"""``bihm doctor``: what this machine offers, and the fix for what is missing."""
+"""``bihm doctor``: describes this machine's engine, BLAS, compiler and data, and names fixes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import os
 import platform
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from bihm_repro import __version__
@@ -13,62 +14,97 @@ from bihm_repro.errors import InputError, SetupError
 
 __all__ = ["HELP", "add_arguments", "run"]
 
-HELP = "say engine, device, BLAS and its speed, compiler, threads and data; exit 1 with the fix"
+HELP = "show engine, device, BLAS and its speed, compiler, threads and data; exit 1 with the fix"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
+    """Declare what the command takes."""
     parser.add_argument("--data", default="data", help="folder of the converted data sets")
-    parser.add_argument("--engine", help="theano or pytensor")
-    parser.add_argument("--device", help="cpu; pytensor also: jax-cpu, gpu")
+    parser.add_argument("--engine", help="theano or pytensor (default: the one installed)")
+    parser.add_argument("--device", help="cpu (default); pytensor also: jax-cpu, gpu")
+    parser.add_argument("--quick", action="store_true", help="do not measure the speed")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line a fact; 1 where something needed is missing."""
+    """Print one line per fact; return 1 where something that is needed is missing."""
     from bihm_repro.engine.choice import choose
 
     choose(args.engine, args.device)
-    _say("bihm-repro", __version__)
-    _say("python", f"{platform.python_version()} ({sys.executable})")
-    try:
-        problems = _engine_lines()
-    except (SetupError, InputError) as error:
-        problems = [str(error)]
-    _data_lines(Path(args.data))
+    _show("bihm-repro", __version__)
+    _show("python", f"{platform.python_version()} ({sys.executable})")
+    problems = [*_attempt(_package_problems),
+                *_attempt(lambda: _engine_problems(args.quick)),
+                *_attempt(lambda: _show_data(Path(args.data)))]
     for problem in problems:
         print(f"problem: {problem}")
-    print("all is well" if not problems else f"{len(problems)} problem(s) to mend")
+    print("all is well" if not problems else f"{len(problems)} problem(s) to fix")
     return 1 if problems else 0
 
 
-def _say(name: str, text: str) -> None:
+def _show(name: str, text: str) -> None:
     print(f"{name:<11}{text}")
 
 
-def _engine_lines() -> list[str]:
-    """Describe the engine; returns what has to be mended."""
-    from bihm_repro.engine.choice import JAX_DEVICES
+def _attempt(check: Callable[[], list[str]]) -> list[str]:
+    """Return the problems that ``check`` finds; a failure of its own is one of them."""
+    try:
+        return check()
+    except (SetupError, InputError) as error:
+        return [str(error)]
+    except Exception as error:  # a broken package may raise anything
+        first = (str(error).splitlines() or [""])[0]
+        return [f"{type(error).__name__}: {first}; a package is broken: make setup, or pip "
+                "install --force-reinstall bihm-repro with the engine in brackets"]
+
+
+def _package_problems() -> list[str]:
+    """Return installed versions that do not fit what this package requires for the engine."""
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
+    from bihm_repro.engine.choice import engine_name
+
+    problems = []
+    for line in metadata.requires("bihm-repro") or []:
+        needed = Requirement(line)
+        if needed.marker and not needed.marker.evaluate({"extra": engine_name()}):
+            continue
+        rule = f"{needed.name}{needed.specifier}"
+        try:
+            version = metadata.version(needed.name)
+        except metadata.PackageNotFoundError:
+            problems.append(f"{needed.name} is not installed: pip install '{rule}'")
+            continue
+        if not needed.specifier.contains(version, prereleases=True):
+            problems.append(f"{needed.name} {version} is installed and {needed.specifier} is "
+                            f"needed: pip install '{rule}'")
+    return problems
+
+
+def _engine_problems(quick: bool) -> list[str]:
+    """Describe the engine; return what has to be fixed."""
     from bihm_repro.engine.compiler import compiler_version, find_compiler
     from bihm_repro.engine.threads import available_cores
 
     compiler = find_compiler()
-    _say("compiler", f"{compiler} ({compiler_version(compiler)})" if compiler else "none")
+    _show("compiler", f"{compiler} ({compiler_version(compiler)})" if compiler else "none")
     from bihm_repro.engine import symbolic
-    from bihm_repro.engine.speed import sgemm_gflops
 
-    _say("engine", f"{symbolic.engine} {symbolic.version}")
-    on_jax = symbolic.device in JAX_DEVICES
-    _say("device", f"{symbolic.device} ({_jax_device()})" if on_jax else symbolic.device)
-    _say("threads", f"{symbolic.threads} of {available_cores()} cores")
+    _show("engine", f"{symbolic.engine} {symbolic.version}")
+    _show("device", f"{symbolic.device} ({_jax_device()})" if symbolic.on_jax else symbolic.device)
+    _show("threads", f"{symbolic.threads} of {available_cores()} cores")
     problems = []
-    if on_jax:
-        _say("BLAS", "JAX's own")
+    if symbolic.on_jax:
+        _show("BLAS", "JAX's own")
     elif symbolic.blas is None:
         problems.append("no BLAS library: install scipy from its wheel, or libopenblas-dev")
     else:
-        where = symbolic.blas.path or symbolic.blas.library
-        _say("BLAS", f"{where} ({symbolic.blas.origin})")
-    _say("sgemm", f"{sgemm_gflops():.0f} GFLOP/s measured, 1024 x 1024")
+        _show("BLAS", f"{symbolic.blas.path or symbolic.blas.library} ({symbolic.blas.origin})")
+    if not quick:
+        from bihm_repro.engine.speed import sgemm_gflops
+
+        _show("sgemm", f"{sgemm_gflops():.0f} GFLOP/s measured, 1024 x 1024")
     return problems
 
 
@@ -78,14 +114,15 @@ def _jax_device() -> str:
     return describe()
 
 
-def _data_lines(folder: Path) -> None:
+def _show_data(folder: Path) -> list[str]:
     from bihm_repro.datasets.catalogue import CATALOGUE
 
     found = sorted(path.stem for path in folder.glob("*.hdf5"))
     missing = sorted(set(CATALOGUE) - set(found))
-    _say("data", f"{folder}: {', '.join(found) or 'none yet'}")
+    _show("data", f"{folder}: {', '.join(found) or 'none yet'}")
     if missing:
-        _say("", f"not there: {', '.join(missing)}; fetch with: bihm data NAME")
+        _show("", f"missing: {', '.join(missing)}; fetch with: bihm data NAME")
     mirror = os.environ.get("BIHM_DATA_MIRROR")
     if mirror:
-        _say("mirror", mirror)
+        _show("mirror", mirror)
+    return []

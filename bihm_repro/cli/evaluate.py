@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bihm_repro.cli.arguments import whole_number, whole_numbers
+from bihm_repro.cli.arguments import integer, integers
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -14,17 +14,22 @@ HELP = "estimate log p, log p*, 2 log Z and ESS of a run's model; writes evaluat
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command; what is not given comes from the run's recipe."""
     parser.add_argument("run", help="run folder, such as results/mnist")
-    count = whole_number()
-    parser.add_argument("--samples", type=whole_numbers, help="numbers K, as in 1,10,100,1000")
-    parser.add_argument("--z-samples", type=count, help="outer samples for 2 log Z")
-    parser.add_argument("--z-inner", type=whole_number(1), help="inner samples for each outer one")
-    parser.add_argument("--ess-samples", type=count, help="K of the effective sample size")
-    parser.add_argument("--ess-examples", type=count, help="examples it is averaged over; 0: all")
+    count = integer()
+    parser.add_argument("--samples", type=integers,
+                        help="numbers K of samples (default: the recipe's, 1,10,100,1000)")
+    parser.add_argument("--z-samples", type=count,
+                        help="outer samples for 2 log Z (default: the recipe's, 1000000)")
+    parser.add_argument("--z-inner", type=integer(1),
+                        help="inner samples per outer sample (default: the recipe's, 1)")
+    parser.add_argument("--ess-samples", type=count,
+                        help="K of the effective sample size (default: the recipe's, 10000)")
+    parser.add_argument("--ess-examples", type=count,
+                        help="examples it is averaged over; 0: all (default: the recipe's, 1000)")
     parser.add_argument("--split", default="test", help="train, valid or test")
     parser.add_argument("--examples", type=count, default=0, help="random subset; 0: all")
     parser.add_argument("--seed", type=count, default=0, help="of the estimates' random numbers")
     parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
-    parser.add_argument("--z-trace", type=whole_number(1), metavar="N",
+    parser.add_argument("--z-trace", type=integer(1), metavar="N",
                         help="write z_trace.csv instead: running estimates with N samples")
     parser.add_argument("--no-write", action="store_true", help="print only")
     parser.add_argument("--threads", type=int, help="threads to use")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bihm_repro.cli.arguments import whole_number
+from bihm_repro.cli.arguments import integer
 from bihm_repro.errors import InputError
 
 __all__ = ["HELP", "add_arguments", "run"]
@@ -16,9 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, such as results/mnist")
     parser.add_argument("--split", default="valid", help="train, valid or test")
-    parser.add_argument("--examples", type=whole_number(2), default=1000,
+    parser.add_argument("--examples", type=integer(2), default=1000,
                         help="random subset of the split")
-    parser.add_argument("--seed", type=whole_number(), default=0,
+    parser.add_argument("--seed", type=integer(), default=0,
                         help="of the subset and the draws")
     parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
 

@@ -1,4 +1,4 @@
-"""The console script ``bihm``: finds the command, turns expected failures into one line."""
+"""The console script ``bihm``: runs a command and reports expected failures in one line."""
 
 from __future__ import annotations
 
@@ -7,54 +7,80 @@ import errno
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from bihm_repro import __version__
+from bihm_repro.cli.arguments import HelpFormatter
 from bihm_repro.errors import InputError, SetupError
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "build_parser", "main"]
 
-COMMANDS = ("doctor", "data", "train", "evaluate", "layers", "sample", "inpaint", "tables",
-            "figures", "gallery", "reproduce")
+# Each is the module of that name in this package.
+COMMANDS = (
+    "doctor",
+    "data",
+    "train",
+    "evaluate",
+    "layers",
+    "sample",
+    "inpaint",
+    "tables",
+    "figures",
+    "gallery",
+    "reproduce",
+    "completion",
+)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose refusals are one line, like every other."""
+    """A parser that reports errors in one line, as every other failure."""
 
-    def error(self, message: str) -> None:
+    def error(self, message: str) -> NoReturn:
         """Refuse the command line."""
         raise InputError(f"{message}; see {self.prog} --help")
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser of ``commands``; only their modules are imported."""
     parser = _Parser(
         prog="bihm", description="Bidirectional Helmholtz Machines: data, training, estimates, "
         "samples, tables and figures.")
     parser.add_argument("--version", action="version", version=f"bihm-repro {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS:
+    for name in commands:
         module = importlib.import_module(f"bihm_repro.cli.{name}")
         sub = subparsers.add_parser(name, help=module.HELP, description=module.HELP,
-                                    formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+                                    formatter_class=HelpFormatter)
         module.add_arguments(sub)
         sub.set_defaults(execute=module.run)
     return parser
 
 
 def _explain(error: OSError) -> str:
-    """One line for a failure of the file system, with the fix where there is one."""
+    """Describe a failure of the file system in one line, with the fix where there is one."""
     fixes = {
         errno.ENOSPC: "; free some space and run the same command again: nothing was lost",
         errno.EACCES: "; check the permissions, or choose another folder",
         errno.EROFS: "; the folder is read-only: choose another one",
     }
     name = f"{error.filename}: " if error.filename else ""
-    return f"{name}{error.strerror or error}{fixes.get(error.errno, '')}"
+    return f"{name}{error.strerror or error}{fixes.get(error.errno or 0, '')}"
+
+
+def _replace_unprintable() -> None:
+    """Print '?' for what the terminal's encoding lacks, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 success, 2 bad input, 130 interrupted."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    _replace_unprintable()
     try:
-        args = _parser().parse_args(arguments)
+        parser = build_parser(words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS)
+        args = parser.parse_args(words)
         return args.execute(args)
     except (InputError, SetupError) as error:
         message = " ".join(str(error).split())

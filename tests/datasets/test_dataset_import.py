@@ -139,7 +139,7 @@ def test_bad_files_are_refused_with_one_line_and_leave_nothing(bihm, tmp_path, n
     (("import", "x.npy", "--name", "../x"), "use letters"),
     (("import", "x.npy", "--name", "x", "--valid-fraction", "1.5"), "between 0 and 1"),
     (("import", "x.npy", "--name", "x", "--test-fraction", "0"), "between 0 and 1"),
-    (("import", "x.npy", "--name", "x", "--seed", "-1"), "'-1': a whole number of at least 0"),
+    (("import", "x.npy", "--name", "x", "--seed", "-1"), "'-1': an integer of at least 0"),
     (("import", "x.npy", "--name", "x", "--seed", "9" * 20), "below 2**63"),
 ])
 def test_bad_arguments_are_refused(bihm, tmp_path, arguments, message):

@@ -1,16 +1,18 @@
-"""The door to the engine: choices, BLAS, compiler, threads, and the doctor's word on them."""
+"""Choosing and configuring the engine: BLAS, compiler, threads, cache folder, and ``doctor``."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 from bihm_repro.cli.main import main
-from bihm_repro.engine import blas, choice, compiler, symbolic, threads
+from bihm_repro.engine import blas, choice, compiler, symbolic
+from bihm_repro.engine import threads as engine_threads
 from bihm_repro.errors import InputError, SetupError
 
 
@@ -54,14 +56,93 @@ def test_unknown_engines_and_devices_are_named(monkeypatch):
         choice.device_name()
 
 
+@pytest.mark.parametrize(("installed", "version", "expected"), [
+    ({"theano", "pytensor"}, (3, 11), "theano"), ({"pytensor"}, (3, 11), "pytensor"),
+    ({"theano", "pytensor"}, (3, 12), "pytensor"), (set(), (3, 11), "theano"),
+    (set(), (3, 12), "pytensor")])
+def test_the_default_is_the_engine_that_is_installed(monkeypatch, installed, version, expected):
+    monkeypatch.delenv("BIHM_ENGINE", raising=False)
+    monkeypatch.setattr(choice.importlib.util, "find_spec",
+                        lambda name: object() if name in installed else None)
+    monkeypatch.setattr(choice.sys, "version_info", version)
+    assert choice.engine_name() == expected
+
+
+BROKEN = """
+import numpy, sys
+numpy.__version__ = "1.26.4"
+sys.meta_path.insert(0, type("Broken", (), {"find_spec": staticmethod(
+    lambda name, *rest: (_ for _ in ()).throw(AttributeError("module 'numpy' has no 'bool'"))
+    if name in ("theano", "pytensor") else None)}))
+from bihm_repro.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_an_engine_that_cannot_be_imported_is_one_line_with_the_fix():
+    done = subprocess.run([sys.executable, "-c", BROKEN, "doctor"], capture_output=True, text=True,
+                          env={**os.environ, "BIHM_ENGINE": symbolic.engine})
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert (f"problem: {symbolic.engine} cannot be imported with numpy 1.26.4 "
+            "(AttributeError: module 'numpy' has no 'bool'): make setup") in done.stdout
+
+
+def test_doctor_names_packages_that_do_not_fit(monkeypatch, capsys):
+    from importlib import metadata
+
+    from bihm_repro.cli import doctor
+
+    monkeypatch.setattr(metadata, "requires", lambda name: [
+        "numpy>=1.2", "scipy==0.1; extra == 'theano'", "scipy==0.2; extra == 'pytensor'",
+        "no-such-package>=3", "other; extra == 'test'"])
+    monkeypatch.setenv("BIHM_ENGINE", "pytensor")
+    first, second = doctor._package_problems()
+    assert first.startswith("scipy ")
+    assert first.endswith("==0.2 is needed: pip install 'scipy==0.2'")
+    assert second == "no-such-package is not installed: pip install 'no-such-package>=3'"
+
+
+def test_a_cache_folder_that_cannot_be_used_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "bihm_repro", "doctor", "--quick"], capture_output=True, text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file")})
+    assert done.returncode == 1
+    assert f"problem: XDG_CACHE_HOME={tmp_path / 'file'} cannot be written to" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cache_folder_may_have_any_name(tmp_path):
+    folder = tmp_path / "a,b #c'd"
+    done = python(f"import bihm_repro.engine.symbolic, {symbolic.engine} as e; "
+                  "print(e.config.base_compiledir)", XDG_CACHE_HOME=str(folder))
+    assert done.stdout.strip() == str(folder / "bihm-repro" / symbolic.engine), done.stderr
+
+
+def test_long_work_is_announced_and_short_work_is_not(capsys):
+    from bihm_repro.engine.notices import announce, silence
+
+    def wait(text, seconds):
+        with announce(text, after=0.05):
+            threading.Event().wait(seconds)
+
+    wait("quick", 0)
+    wait("slow", 0.5)
+    with silence():
+        wait("silenced", 0.2)
+    with silence(False):
+        wait("slow again", 0.5)
+    assert capsys.readouterr().err == "slow\nslow again\n"
+
+
 def test_threads_are_checked(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "none")
     with pytest.raises(InputError, match="OMP_NUM_THREADS='none'"):
-        threads.thread_count()
+        engine_threads.thread_count()
     monkeypatch.setenv("OMP_NUM_THREADS", "3,1")
-    assert threads.thread_count() == 3
+    assert engine_threads.thread_count() == 3
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert threads.thread_count() == threads.available_cores()
+    assert engine_threads.thread_count() == engine_threads.available_cores()
 
 
 def test_a_blas_is_found_without_any_flags():

@@ -146,9 +146,9 @@ def test_the_trace_of_log_z2_is_written(run):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--split", "moon"], "split 'moon' is unknown: bars has train, valid, test"),
-    (["--z-trace", "0"], "argument --z-trace: '0': a whole number of at least 1"),
-    (["--samples", "1.5"], "argument --samples: '1.5': a whole number of at least 1"),
-    (["--z-samples", "inf"], "argument --z-samples: 'inf': a whole number of at least 0"),
+    (["--z-trace", "0"], "argument --z-trace: '0': an integer of at least 1"),
+    (["--samples", "1.5"], "argument --samples: '1.5': an integer of at least 1"),
+    (["--z-samples", "inf"], "argument --z-samples: 'inf': an integer of at least 0"),
     (["--seed", "9" * 20], "below 2**63, as in 1000 or 1e6; see bihm evaluate --help"),
     (["--z-samples", "1"], "z_samples is 1: a whole number of at least 2"),
 ])
