@@ -53,17 +53,21 @@ endif
 
 REPRODUCE = $(BIN)/bihm reproduce $(1) --jobs $(JOBS) $(if $(BUDGET),--budget $(BUDGET)) $(if $(FRESH),--fresh)
 
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(ENGINE),test]'
+
 .PHONY: help setup doctor data mnist uci-tables tables figures test lint bench clean
 
 help:
 	@sed -n '2,12s/^# \{0,1\}//p' Makefile
 
+# Another package may have replaced a pinned one since: install the pins again.
 setup: $(READY)
+	@$(BIN)/bihm doctor --quick > $(VENV)/doctor.log 2>&1 || { grep '^problem' $(VENV)/doctor.log; echo "make: installing the required versions again"; $(INSTALL); $(BIN)/bihm doctor --quick; }
 
 $(READY): pyproject.toml
 	@test -n "$(INTERPRETER)" || { echo "make: $(if $(PYTHON),$(PYTHON) does not fit,no fitting Python found) for engine $(ENGINE): install Python $(if $(filter theano,$(ENGINE)),3.11 (3.9 to 3.11 fit),3.11 or later), or name one with PYTHON=" >&2; exit 2; }
 	test -x $(BIN)/python || $(INTERPRETER) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(ENGINE),test]'
+	$(INSTALL)
 	@touch $@
 
 doctor: $(READY)
@@ -90,6 +94,7 @@ test: $(READY)
 
 lint: $(READY)
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 
 $(BENCH_READY): pyproject.toml
 	test -x .venv-bench/bin/python || $(INTERPRETER) -m venv .venv-bench
@@ -102,5 +107,5 @@ bench: $(READY) $(BENCH_READY)
 	$(BIN)/python -m benchmarks.run
 
 clean:
-	rm -rf .venv .venv-pytensor .venv-bench build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv .venv-pytensor .venv-bench build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
