@@ -1,20 +1,46 @@
-"""A progress bar with rate and time left; silent where nobody watches."""
+"""What a terminal shows: a progress bar, silent where nobody watches, and text safe to print."""
 
 from __future__ import annotations
 
 import sys
+import unicodedata
 from typing import Any
 
 from tqdm import tqdm
 
-__all__ = ["progress"]
+__all__ = ["printable", "progress"]
 
 
-def progress(iterable: Any = None, *, total: int | None = None, desc: str = "",
-             unit: str = "it", unit_scale: bool = False) -> tqdm:
+def printable(text: Any) -> str:
+    r"""Return ``text`` with control, formatting and unpaired surrogate characters escaped.
+
+    For every name and title that comes from a file, before it goes to a terminal or into a page.
+
+    >>> printable("a\x1b[31mb\n")
+    'a\\x1b[31mb\\x0a'
+    """
+    return "".join(
+        character if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else _escaped(ord(character))
+        for character in str(text)
+    )
+
+
+def _escaped(code: int) -> str:
+    if code < 256:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+
+
+def progress(
+    iterable: Any = None, *, total: int | None = None, desc: str = "", unit: str = "it",
+    unit_scale: bool = False,
+) -> tqdm:
     """Return a bar on standard error that shows itself only on a terminal.
 
     Use it around an iterable, or with ``total`` and calls of its ``update(n)``.
     """
-    return tqdm(iterable, total=total, desc=desc, unit=unit, unit_scale=unit_scale,
-                disable=not sys.stderr.isatty(), dynamic_ncols=True, leave=False)
+    return tqdm(
+        iterable, total=total, desc=desc, unit=unit, unit_scale=unit_scale,
+        disable=not sys.stderr.isatty(), dynamic_ncols=True, leave=False,
+    )

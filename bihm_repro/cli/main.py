@@ -12,6 +12,7 @@ from typing import NoReturn
 from bihm_repro import __version__
 from bihm_repro.cli.arguments import HelpFormatter
 from bihm_repro.errors import InputError, SetupError
+from bihm_repro.progress import printable
 
 __all__ = ["COMMANDS", "build_parser", "main"]
 
@@ -27,6 +28,7 @@ COMMANDS = (
     "tables",
     "figures",
     "gallery",
+    "recipes",
     "reproduce",
     "completion",
 )
@@ -96,5 +98,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("bihm: interrupted", file=sys.stderr)
         return 130
-    print(f"bihm: error: {message}", file=sys.stderr)
+    print(f"bihm: error: {printable(message)}", file=sys.stderr)
     return 2

@@ -1,4 +1,4 @@
-"""The kinds of value a recipe's setting may have: each converts a value or refuses it."""
+"""The types of value that a setting of a recipe may have: each converts a value or refuses it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Setting", "setting", "one_of", "whole", "number", "switch", "text", "sizes",
-           "hidden_sizes", "schedule"]
+__all__ = [
+    "Setting",
+    "boolean",
+    "hidden_sizes",
+    "integer",
+    "number",
+    "one_of",
+    "schedule",
+    "setting",
+    "sizes",
+    "text",
+]
 
 
 @dataclass(frozen=True)
@@ -20,9 +30,23 @@ class Setting:
     choices: tuple[str, ...] = ()
 
 
-def setting(default: Any, rule: Setting) -> Any:
-    """Declare a dataclass field with its default and the rule its values obey."""
-    return field(default=default, metadata={"setting": rule})
+def setting(
+    default: Any, rule: Setting, doc: str = "", *, later: bool = False, decides: bool = True,
+    compiled: bool = True,
+) -> Any:
+    """Declare a dataclass field with its default and the rule that its values obey.
+
+    Parameters
+    ----------
+    doc : what the setting means, for the template and the reference
+    later : the setting was added after runs had been made: a recipe that has it at its default
+        keeps the fingerprint it had before the setting existed. Every new setting needs it.
+    decides : whether the trained model or its log depends on it; where not, it is not a part of
+        the fingerprint
+    compiled : for a setting of a phase, whether the compiled update depends on its value
+    """
+    return field(default=default, metadata={
+        "setting": rule, "doc": doc, "later": later, "decides": decides, "compiled": compiled})
 
 
 def one_of(*choices: str) -> Setting:
@@ -34,13 +58,13 @@ def one_of(*choices: str) -> Setting:
     return Setting(f"one of {', '.join(choices)}", convert, choices)
 
 
-def whole(least: int) -> Setting:
-    """An integer, ``least`` or more, that fits into 64 bits."""
+def integer(minimum: int) -> Setting:
+    """An integer, ``minimum`` or more, that fits into 64 bits."""
     def convert(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**63:
             raise ValueError
         return value
-    return Setting(f"a whole number, {least} or more and below 2**63", convert)
+    return Setting(f"an integer, {minimum} or more and below 2**63", convert)
 
 
 def number(above: float | None = None, at_least: float | None = None) -> Setting:
@@ -58,7 +82,7 @@ def number(above: float | None = None, at_least: float | None = None) -> Setting
     return Setting(f"a finite number{limit}", convert)
 
 
-def switch() -> Setting:
+def boolean() -> Setting:
     """True or false."""
     def convert(value: Any) -> bool:
         if not isinstance(value, bool):
@@ -68,10 +92,11 @@ def switch() -> Setting:
 
 
 def text(what: str, empty: bool = False) -> Setting:
-    """A string on one line."""
+    """A string on one line, which UTF-8 can hold."""
     def convert(value: Any) -> str:
         if not isinstance(value, str) or "\n" in value or not (value.strip() or empty):
             raise ValueError
+        value.encode("utf-8")
         return value
     return Setting(what, convert)
 
@@ -82,7 +107,7 @@ def sizes(what: str) -> Setting:
         if not value:
             raise ValueError
         return _positive(value)
-    return Setting(f"a list of whole numbers, each 1 or more ({what})", convert)
+    return Setting(f"a list of integers, each 1 or more ({what})", convert)
 
 
 def hidden_sizes() -> Setting:
@@ -95,24 +120,17 @@ def hidden_sizes() -> Setting:
 
 
 def schedule() -> Setting:
-    """Pairs of a learning rate and the epochs it is held."""
-    rate, epochs = number(above=0), whole(1)
+    """Pairs of a learning rate and the number of epochs that use it."""
+    rate, epochs = number(above=0), integer(1)
 
     def convert(value: Any) -> tuple[tuple[float, int], ...]:
         if not isinstance(value, (list, tuple)):
             raise TypeError
-        return tuple((rate.convert(pair[0]), epochs.convert(pair[1]))
-                     for pair in value if _is_pair(pair))
+        return tuple((rate.convert(first), epochs.convert(second)) for first, second in value)
     return Setting("a list of [learning rate, epochs] pairs", convert)
-
-
-def _is_pair(value: Any) -> bool:
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise ValueError
-    return True
 
 
 def _positive(value: Any) -> tuple[int, ...]:
     if not isinstance(value, (list, tuple)):
         raise TypeError
-    return tuple(whole(1).convert(item) for item in value)
+    return tuple(integer(1).convert(item) for item in value)

@@ -2,7 +2,10 @@
 
 The defaults are those of the paper's experiments (section 4): Adam on mini-batches of 100,
 biases of -1, an L1 penalty of 1e-3, K = 10 samples at a learning rate of 1e-3 until the
-validation figure stops improving, then K = 100 at 3e-4. A recipe states only what differs.
+validation log-likelihood stops improving, then K = 100 at 3e-4. A recipe states only what differs.
+
+To add a setting, declare it with ``later=True`` (see :func:`~bihm_repro.recipes.fields.setting`):
+recipes that do not use it, and the runs made with them, then keep their fingerprints.
 
 >>> Recipe.from_dict({"dataset": "mushrooms", "model": {"layers": [150, 100]}}).model.kind
 'bihm'
@@ -11,40 +14,41 @@ validation figure stops improving, then K = 100 at 3e-4. A recipe states only wh
 from __future__ import annotations
 
 import copy
-import difflib
 import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Any, Optional
 
 from bihm_repro.errors import InputError
+from bihm_repro.files import parse_toml, to_toml
 from bihm_repro.recipes import fields as allowed
+from bihm_repro.recipes.extends import find_recipe, read_recipe, suggestion
 from bihm_repro.recipes.fields import Setting, setting
 
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python below 3.11
-    import tomli as tomllib
-
-__all__ = ["Recipe", "ModelRecipe", "TrainingRecipe", "Phase", "MonitorRecipe",
-           "EvaluationRecipe", "find_recipe"]
+__all__ = ["EvaluationRecipe", "InitialRecipe", "ModelRecipe", "MonitorRecipe", "Phase", "Recipe",
+           "SECTIONS", "TrainingRecipe", "find_recipe"]
 
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """The model: which kind, how large, and how its parameters start."""
+    """The model: which kind, how large, and the initial values of its parameters."""
 
-    kind: str = setting("bihm", allowed.one_of("bihm", "rws", "vae", "iwae"))
-    layers: tuple[int, ...] = setting((), allowed.sizes("latent layer sizes from the data up"))
-    hidden: tuple[Any, ...] = setting((), allowed.hidden_sizes())
-    activation: str = setting("relu", allowed.one_of("tanh", "relu", "logistic"))
-    weights: str = setting("glorot-over-fan-in",
-                           allowed.one_of("glorot-over-fan-in", "glorot", "gaussian"))
-    weights_scale: float = setting(0.1, allowed.number(above=0))
-    bias: float = setting(-1.0, allowed.number())
+    kind: str = setting("bihm", allowed.one_of("bihm", "rws", "vae", "iwae"), "the kind of model")
+    layers: tuple[int, ...] = setting(
+        (), allowed.sizes("latent layer sizes from the data up"),
+        "latent layer sizes from the data up")
+    hidden: tuple[Any, ...] = setting(
+        (), allowed.hidden_sizes(), "deterministic layers between latent ones (vae, iwae)")
+    activation: str = setting("relu", allowed.one_of("tanh", "relu", "logistic"),
+                              "nonlinearity of the deterministic layers")
+    weights: str = setting(
+        "glorot-over-fan-in", allowed.one_of("glorot-over-fan-in", "glorot", "gaussian"),
+        "distribution of the initial weights")
+    weights_scale: float = setting(0.1, allowed.number(above=0),
+                                   "standard deviation of gaussian initial weights")
+    bias: float = setting(-1.0, allowed.number(), "initial value of the biases")
 
 
 @dataclass(frozen=True)
@@ -54,29 +58,41 @@ class TrainingRecipe:
     The gradient is the sum over the mini-batch, and the penalties are added to that sum.
     """
 
-    batch_size: int = setting(100, allowed.whole(1))
-    l1: float = setting(1e-3, allowed.number(at_least=0))
-    l2: float = setting(0.0, allowed.number(at_least=0))
-    control_variate: bool = setting(True, allowed.switch())
-    step_rule: str = setting("adam", allowed.one_of("adam", "rmsprop", "momentum", "sgd"))
-    clip_norm: float = setting(0.0, allowed.number(at_least=0))
+    batch_size: int = setting(100, allowed.integer(1), "examples of a mini-batch")
+    l1: float = setting(1e-3, allowed.number(at_least=0), "L1 penalty on the summed gradient")
+    l2: float = setting(0.0, allowed.number(at_least=0), "L2 penalty on the summed gradient")
+    control_variate: bool = setting(
+        True, allowed.boolean(), "subtract 1/K from the importance weights in q's gradient")
+    step_rule: str = setting("adam", allowed.one_of("adam", "rmsprop", "momentum", "sgd"),
+                             "how gradients become steps")
+    clip_norm: float = setting(0.0, allowed.number(at_least=0),
+                               "largest norm of a gradient; 0 for no limit")
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of training with one K; it starts from the best parameters so far."""
+    """A part of training with one K; it starts from the best parameters so far."""
 
-    samples: int = setting(10, allowed.whole(1))
-    learning_rate: float = setting(1e-3, allowed.number(above=0))
-    patience: int = setting(10, allowed.whole(1))
-    max_epochs: int = setting(10000, allowed.whole(1))
-    learning_rates: tuple[tuple[float, int], ...] = setting((), allowed.schedule())
-    batch_size: Optional[int] = setting(None, allowed.whole(1))  # noqa: UP045 (Python 3.9)
-    l1: Optional[float] = setting(None, allowed.number(at_least=0))  # noqa: UP045
-    average_over: Optional[int] = setting(None, allowed.whole(2))  # noqa: UP045
-    """Measure and keep a running mean of the parameters over about so many updates."""
-    valid_samples: Optional[int] = setting(None, allowed.whole(1))  # noqa: UP045
-    """The K of this phase's validation figure, where it is not the monitor's."""
+    samples: int = setting(10, allowed.integer(1), "K, the samples of q for each example")
+    learning_rate: float = setting(1e-3, allowed.number(above=0), "learning rate", compiled=False)
+    patience: int = setting(
+        10, allowed.integer(1), "epochs without a better validation log p that end the phase",
+        compiled=False)
+    max_epochs: int = setting(10000, allowed.integer(1), "epochs that end the phase in any case",
+                              compiled=False)
+    learning_rates: tuple[tuple[float, int], ...] = setting(
+        (), allowed.schedule(), "[learning rate, epochs] pairs, instead of learning_rate",
+        compiled=False)
+    batch_size: Optional[int] = setting(  # noqa: UP045 (Python 3.9)
+        None, allowed.integer(1), "of this phase, instead of training.batch_size", compiled=False)
+    l1: Optional[float] = setting(  # noqa: UP045
+        None, allowed.number(at_least=0), "of this phase, instead of training.l1")
+    average_over: Optional[int] = setting(  # noqa: UP045
+        None, allowed.integer(2),
+        "measure and keep a Polyak average of the parameters over about so many updates")
+    valid_samples: Optional[int] = setting(  # noqa: UP045
+        None, allowed.integer(1), "K of this phase's validation, instead of the monitor's",
+        compiled=False)
 
     def rate_at(self, epoch: int) -> float:
         """Return the learning rate of the phase's ``epoch``, counted from 0."""
@@ -89,10 +105,16 @@ class Phase:
 
     @property
     def last_epoch(self) -> int:
-        """Epochs after which the phase is over whatever its figures say."""
+        """Epochs after which the phase ends in any case."""
         if self.learning_rates:
             return min(self.max_epochs, sum(epochs for _, epochs in self.learning_rates))
         return self.max_epochs
+
+    @property
+    def compiled_key(self) -> tuple[Any, ...]:
+        """The values that a compiled update depends on; phases with equal ones can share it."""
+        return tuple(getattr(self, item.name) for item in fields(self)
+                     if item.metadata["compiled"])
 
 
 PAPER_PHASES = (Phase(), Phase(samples=100, learning_rate=3e-4))
@@ -102,54 +124,65 @@ PAPER_PHASES = (Phase(), Phase(samples=100, learning_rate=3e-4))
 class MonitorRecipe:
     """What is measured while training, and how often (in epochs)."""
 
-    valid_samples: int = setting(10, allowed.whole(1))
-    every: int = setting(1, allowed.whole(1))
-    test_every: int = setting(10, allowed.whole(0))
-    test_samples: tuple[int, ...] = setting((1, 10, 100, 1000), allowed.sizes("numbers K"))
-    test_examples: int = setting(1000, allowed.whole(0))
-    z_samples: int = setting(10000, allowed.whole(0))
-    checkpoint_seconds: float = setting(120.0, allowed.number(at_least=0))
+    valid_samples: int = setting(10, allowed.integer(1), "K of the validation log p")
+    every: int = setting(1, allowed.integer(1), "epochs between validations")
+    test_every: int = setting(10, allowed.integer(0), "epochs between test metrics; 0: never")
+    test_samples: tuple[int, ...] = setting((1, 10, 100, 1000), allowed.sizes("numbers K"),
+                                            "numbers K of the test metrics")
+    test_examples: int = setting(1000, allowed.integer(0), "test examples for them; 0: all")
+    z_samples: int = setting(10000, allowed.integer(0), "samples of 2 log Z among them")
+    checkpoint_seconds: float = setting(120.0, allowed.number(at_least=0),
+                                        "seconds between checkpoints", decides=False)
 
 
 @dataclass(frozen=True)
 class EvaluationRecipe:
     """How the finished model is measured."""
 
-    samples: tuple[int, ...] = setting((1, 10, 100, 1000), allowed.sizes("numbers K"))
-    z_samples: int = setting(1000000, allowed.whole(0))
-    z_inner: int = setting(1, allowed.whole(1))
-    ess_samples: int = setting(10000, allowed.whole(0))
-    ess_examples: int = setting(1000, allowed.whole(0))
+    samples: tuple[int, ...] = setting((1, 10, 100, 1000), allowed.sizes("numbers K"),
+                                       "numbers K of log p", decides=False)
+    z_samples: int = setting(1000000, allowed.integer(0), "samples of 2 log Z", decides=False)
+    z_inner: int = setting(1, allowed.integer(1), "inner samples for each of them", decides=False)
+    ess_samples: int = setting(10000, allowed.integer(0), "K of the effective sample size",
+                               decides=False)
+    ess_examples: int = setting(1000, allowed.integer(0), "examples it is averaged over; 0: all",
+                                decides=False)
+
+
+@dataclass(frozen=True)
+class InitialRecipe:
+    """Where the initial parameters come from, where they are those of another run."""
+
+    source: str = setting("", allowed.text("a run folder or a model.npz", empty=True),
+                          "run folder or model.npz", decides=False)
+    fingerprint: str = setting("", allowed.text("the fingerprint of parameters", empty=True),
+                               "SHA-256 of the parameters", later=True)
 
 
 SECTIONS = {"model": ModelRecipe, "training": TrainingRecipe, "monitor": MonitorRecipe,
-            "evaluation": EvaluationRecipe}
+            "evaluation": EvaluationRecipe, "initial": InitialRecipe}
 
 
 @dataclass(frozen=True)
 class Recipe:
     """One experiment, complete: with a data set and an engine it determines every number."""
 
-    dataset: str = setting("", allowed.text("the name of a data set or the path of an .hdf5"))
-    seed: int = setting(0, allowed.whole(0))
-    title: str = setting("", allowed.text("a line of text", empty=True))
+    dataset: str = setting("", allowed.text("the name of a data set or the path of an .hdf5"),
+                           "name of a data set, or path of an .hdf5")
+    seed: int = setting(0, allowed.integer(0), "of initial values, mini-batches and samples")
+    title: str = setting("", allowed.text("a line of text", empty=True), "for tables and figures",
+                         decides=False)
     model: ModelRecipe = field(default_factory=ModelRecipe)
     training: TrainingRecipe = field(default_factory=TrainingRecipe)
     phases: tuple[Phase, ...] = PAPER_PHASES
     monitor: MonitorRecipe = field(default_factory=MonitorRecipe)
     evaluation: EvaluationRecipe = field(default_factory=EvaluationRecipe)
+    initial: InitialRecipe = field(default_factory=InitialRecipe)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Recipe:
         """Read the recipe at ``path``, then apply ``overrides`` such as ``model.layers=[9, 3]``."""
-        try:
-            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"{path}: there is no such recipe") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: cannot be read as a recipe: {error}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"{path}: is not valid TOML: {error}") from None
+        content = read_recipe(path)
         return cls.from_dict(content, source=str(path), overrides=overrides)
 
     @classmethod
@@ -177,29 +210,30 @@ class Recipe:
         return _plain(asdict(self))
 
     def to_toml(self) -> str:
-        """Write out every setting, so that a frozen recipe outlives a change of the defaults."""
+        """Write every setting, so that a frozen recipe outlives a change of the defaults."""
         content = self.to_dict()
-        lines = [f"{key} = {_toml(content[key])}" for key in ("dataset", "seed", "title")]
-        for name in SECTIONS:
-            if name == "monitor":
-                for phase in content["phases"]:
-                    lines += ["", "[[phases]]", *_toml_table(phase)]
-            lines += ["", f"[{name}]", *_toml_table(content[name])]
-        return "\n".join(lines) + "\n"
+        if self.initial == InitialRecipe():
+            del content["initial"]
+        return to_toml(content)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of what decides the trained model and its log.
 
         The title, the settings of the final evaluation and the seconds between checkpoints
-        change neither, so a run folder stays valid when they change.
+        change neither, so a run folder stays valid when they change. Settings added later count
+        only where they are not at their default.
         """
-        content = self._deciding()
+        content = self._deciding(defaults=False)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
-    def _deciding(self) -> dict[str, Any]:
-        content = self.to_dict()
-        del content["title"], content["evaluation"], content["monitor"]["checkpoint_seconds"]
+    def _deciding(self, defaults: bool = True) -> dict[str, Any]:
+        """What decides the result; without ``defaults``, no later settings at their default."""
+        content = _deciding_settings(self, defaults)
+        content["phases"] = [_deciding_settings(phase, defaults) for phase in self.phases]
+        for name in SECTIONS:
+            if section := _deciding_settings(getattr(self, name), defaults):
+                content[name] = section
         return content
 
     def changes(self, other: Recipe) -> dict[str, tuple[Any, Any]]:
@@ -222,22 +256,14 @@ class Recipe:
                 for name, (mine, theirs) in self.changes(other).items()]
 
 
-def find_recipe(name: str) -> Path:
-    """Return the path of a recipe given as a path or as a name in ``run_exps/``.
-
-    >>> find_recipe("rws/mnist")    # doctest: +SKIP
-    PosixPath('run_exps/rws/mnist.toml')
-    """
-    if name.endswith(".toml"):
-        return Path(name)
-    folders = [Path("run_exps"), Path(__file__).resolve().parent.parent / "run_exps"]
-    for folder in folders:
-        if (folder / f"{name}.toml").is_file():
-            return folder / f"{name}.toml"
-    known = sorted({path.relative_to(folder).with_suffix("").as_posix()
-                    for folder in folders for path in folder.rglob("*.toml")})
-    raise InputError(f"{name}: no such recipe in run_exps/{_suggestion(name, known)}; "
-                     f"give a path ending in .toml or one of {', '.join(known)}")
+def _deciding_settings(value: Any, defaults: bool) -> dict[str, Any]:
+    kept = {}
+    for item in fields(value):
+        facts, found = item.metadata, getattr(value, item.name)
+        if facts and facts["decides"] and (defaults or not facts["later"]
+                                           or found != item.default):
+            kept[item.name] = found
+    return _plain(kept)
 
 
 def _override(content: dict[str, Any], override: str) -> None:
@@ -247,8 +273,8 @@ def _override(content: dict[str, Any], override: str) -> None:
         raise InputError(f"--set {override}: write it as section.field=value, "
                          "such as model.layers=[200,100]")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = parse_toml(f"value = {text}", key)["value"]
+    except InputError:
         value = text.strip()
     *path, last = key.split(".")
     if path and path[0] == "phases":
@@ -298,7 +324,7 @@ def _checked(kind: type, name: str, content: Mapping[str, Any], section: str, so
         return rule.convert(content[name])
     except (TypeError, ValueError, OverflowError):
         where = f"{section}.{name}" if section else name
-        near = _suggestion(content[name], rule.choices)
+        near = suggestion(content[name], rule.choices)
         raise InputError(f"{source}: {where} = {content[name]!r}: must be "
                          f"{rule.allowed}{near}") from None
 
@@ -308,7 +334,7 @@ def _refuse_unknown(content: Mapping[str, Any], known: list[str], section: str,
     for key in content:
         if key not in known:
             where = f"{section}.{key}" if section else key
-            raise InputError(f"{source}: {where}: unknown setting{_suggestion(key, known)}; "
+            raise InputError(f"{source}: {where}: unknown setting{suggestion(key, known)}; "
                              f"known here: {', '.join(known)}")
 
 
@@ -329,11 +355,6 @@ def _check_together(recipe: Recipe, source: str) -> None:
                          f"list for all latent layers or one for each of the {len(model.layers)}")
 
 
-def _suggestion(value: Any, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(str(value), list(known), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items() if item is not None}
@@ -349,17 +370,3 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     for key, item in value.items():
         flat.update(_flat(item, f"{prefix}.{key}" if prefix else key))
     return flat
-
-
-def _toml_table(content: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in content.items()]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    return repr(value)

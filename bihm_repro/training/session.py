@@ -103,7 +103,7 @@ def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:
     compiled: dict[tuple[Any, ...], Update] = {}
 
     def compile_phase(phase: Phase, draw: int) -> Update:
-        key = (phase.samples, phase.l1, phase.average_over)
+        key = phase.compiled_key
         if key in compiled:
             compiled[key].restart(draw)
         else:

@@ -172,7 +172,7 @@ patience = 1000000
     (["--threads", "0"], "--threads 0: at least 1 is needed"),
     (["--pause-after", "abc"], "'abc' is not a time"),
     (["--out", " "], "--out ' ': give the name of a folder"),
-    (["--set", "seed=99999999999999999999"], "seed = 99999999999999999999: must be a whole number"),
+    (["--set", "seed=99999999999999999999"], "seed = 99999999999999999999: must be an integer"),
     (["--set", "model.layers=[2000000000000]"], "not enough memory"),
     (["--set", "phases.0.samples=10000000000000"], "not enough memory"),
     (["--set", "dataset=barz"], "data set 'barz' is not in the catalogue; did you mean bars?"),

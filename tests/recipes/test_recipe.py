@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from bihm_repro.errors import InputError
-from bihm_repro.recipes.recipe import Phase, Recipe, find_recipe
+from bihm_repro.files import parse_toml
+from bihm_repro.recipes.fields import boolean, setting
+from bihm_repro.recipes.recipe import SECTIONS, InitialRecipe, Phase, Recipe, find_recipe
+from bihm_repro.recipes.template import template
 
-RECIPES = sorted((Path(__file__).parents[2] / "run_exps").rglob("*.toml"))
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "run_exps").rglob("*.toml"))
 PAPER_LAYERS = {
     "adult": [100, 70, 50, 25],
     "connect4": [300, 110, 50, 20],
@@ -97,16 +104,16 @@ def test_overrides_reach_every_section():
 @pytest.mark.parametrize(("override", "message"), [
     ("model.kind=bihn", "r.toml: model.kind = 'bihn': must be one of bihm, rws, vae, iwae "
                         "(did you mean 'bihm'?)"),
-    ("seed=-1", "r.toml: seed = -1: must be a whole number, 0 or more and below 2**63"),
+    ("seed=-1", "r.toml: seed = -1: must be an integer, 0 or more and below 2**63"),
     ("training.l1=nan", "r.toml: training.l1 = nan: must be a finite number, 0 or more"),
     ("training.control_variate=1", "r.toml: training.control_variate = 1: must be true or false"),
     ("phases.0.learning_rate=0", "r.toml: phases.0.learning_rate = 0: must be a finite number "
                                  "above 0"),
-    ("phases.0.average_over=1", "r.toml: phases.0.average_over = 1: must be a whole number, "
+    ("phases.0.average_over=1", "r.toml: phases.0.average_over = 1: must be an integer, "
      "2 or more and below 2**63"),
     ("phases.0.learning_rates=[[1,2],[3]]", "r.toml: phases.0.learning_rates = [[1, 2], [3]]: "
                                             "must be a list of [learning rate, epochs] pairs"),
-    ("model.layers=[4,true]", "r.toml: model.layers = [4, True]: must be a list of whole numbers, "
+    ("model.layers=[4,true]", "r.toml: model.layers = [4, True]: must be a list of integers, "
                               "each 1 or more (latent layer sizes from the data up)"),
     ("model.hidden=[5]", "r.toml: model.hidden = [5]: must be [] for a bihm, whose conditionals "
                          "have no deterministic layers"),
@@ -123,7 +130,7 @@ def test_a_bad_value_is_named_with_what_is_allowed(override, message):
 def test_an_unknown_setting_is_named_with_its_neighbour():
     assert error_of("modle.kind=3") == (
         "r.toml: modle: unknown setting (did you mean 'model'?); known here: dataset, seed, "
-        "title, model, training, phases, monitor, evaluation")
+        "title, model, training, phases, monitor, evaluation, initial")
     assert "training.batchsize: unknown setting (did you mean 'batch_size'?)" in error_of(
         "training.batchsize=3")
 
@@ -143,11 +150,16 @@ def test_nested_hidden_layers_need_a_list_a_layer():
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    ("layers = [", "is not valid TOML"), (None, "there is no such recipe")])
+    (b"layers = [", "is not valid TOML"), (None, "there is no such recipe"),
+    (b"title = '\xff'", "is not UTF-8 text"), (b"a = " + b"[" * 9000, "is not valid TOML"),
+    (b"seed = " + b"9" * 5000, "(is not valid TOML|seed = 9)"),
+    (b"extends = 3", "extends = 3: must be the name of a recipe"),
+    (b"extends = 'mnits'", r"extends = 'mnits': there is no such recipe .*mean 'mnist'"),
+], ids=["toml", "missing", "latin-1", "nested", "digits", "type", "unknown"])
 def test_an_unreadable_recipe_is_named(content, message, tmp_path):
     path = tmp_path / "mine.toml"
     if content is not None:
-        path.write_text(content)
+        path.write_bytes(content)
     with pytest.raises(InputError, match=f"mine.toml: {message}"):
         Recipe.load(path)
 
@@ -165,6 +177,112 @@ def test_the_fingerprint_follows_what_decides_the_result():
 def test_differences_are_listed_by_name():
     assert recipe("seed=1", "phases.0.samples=5").differences(recipe()) == [
         "phases.0.samples: 5, not 10", "seed: 1, not 0"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Extended(Phase):
+    """A phase as a later version might have it."""
+
+    added: bool = setting(False, boolean(), later=True)
+
+
+def test_a_setting_added_later_changes_no_fingerprint_at_its_default():
+    phase = recipe().phases[0]
+    old = dataclasses.replace(recipe(), phases=(phase,))
+    values = dataclasses.asdict(phase)
+    assert dataclasses.replace(old, phases=(Extended(**values),)).fingerprint() == (
+        old.fingerprint())
+    changed = dataclasses.replace(old, phases=(Extended(**values, added=True),))
+    assert changed.fingerprint() != old.fingerprint()
+    assert changed.changes(dataclasses.replace(old, phases=(Extended(**values),))) == {
+        "phases.0.added": (True, False)}
+    assert recipe("initial.source=results/x").fingerprint() == recipe().fingerprint()
+    assert recipe("initial.fingerprint=ab").fingerprint() != recipe().fingerprint()
+
+
+def test_the_fingerprint_of_every_committed_run_is_what_its_files_say():
+    runs = [path for path in (ROOT / "results").glob("*/evaluation.json")]
+    assert len(runs) > 20
+    for path in runs:
+        recorded = json.loads(path.read_text())["recipe_fingerprint"]
+        assert Recipe.load(path.parent / "recipe.toml").fingerprint() == recorded, path
+
+
+def test_phases_share_a_compiled_update_where_only_the_schedule_differs():
+    one = Phase(learning_rate=1.0, patience=3, max_epochs=4, batch_size=5, valid_samples=6)
+    assert one.compiled_key == Phase().compiled_key
+    keys = {Phase(**change).compiled_key for change in (
+        {}, {"samples": 3}, {"l1": 0.5}, {"average_over": 9})}
+    assert len(keys) == 4
+    assert Extended(added=True).compiled_key != Extended().compiled_key
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 6, 9])
+def test_an_ablation_differs_from_mnist_in_its_layers_alone(layers):
+    mnist = Recipe.load(find_recipe("mnist"))
+    ablation = Recipe.load(find_recipe(f"ablation/mnist-{layers}layers"))
+    assert ablation.changes(mnist) == {
+        "model.layers": (list(mnist.model.layers[:layers]), list(mnist.model.layers))}
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.toml").write_text(text)
+    return folder / "child.toml"
+
+
+def test_a_recipe_extends_another_over_several_levels(tmp_path):
+    path = write(
+        tmp_path,
+        base='dataset = "bars"\n[model]\nlayers = [4]\nbias = 1\n[[phases]]\npatience = 3',
+        middle='extends = "base.toml"\nseed = 2\n[model]\nlayers = [5]',
+        child='extends = "middle"\nseed = 3\n[training]\nl1 = 1')
+    made = Recipe.load(path, ["model.bias=2"])
+    assert (made.dataset, made.seed, made.model.layers) == ("bars", 3, (5,))
+    assert made.model.bias == 2.0 and made.training.l1 == 1.0
+    assert made.phases == (Phase(patience=3),)
+    assert "extends" not in made.to_toml()
+    write(tmp_path, child='extends = "middle"\n[[phases]]\nsamples = 7\n[[phases]]')
+    assert Recipe.load(path).phases == (Phase(samples=7), Phase())
+
+
+def test_a_name_of_run_exps_comes_before_a_file_beside(tmp_path):
+    path = write(tmp_path, bars='dataset = "other"', child='extends = "bars"')
+    assert Recipe.load(path).dataset == "bars"
+    write(tmp_path, child='extends = "./bars.toml"\n[model]\nlayers = [1]')
+    assert Recipe.load(path).dataset == "other"
+
+
+def test_a_circle_is_one_line(tmp_path):
+    path = write(tmp_path, a='extends = "b"', b='extends = "child"', child='extends = "a"')
+    with pytest.raises(InputError, match=r"child.toml: its recipes extend each other in a circle "
+                                         r"\(child -> a -> b -> child\); remove one extends line"):
+        Recipe.load(path)
+
+
+@pytest.mark.parametrize("title", [
+    "del \x7f", "esc \x1b[31m", 'quote " \\ back', "tab \t", "é\u2028"])
+def test_any_title_survives_being_frozen(title, tmp_path):
+    made = recipe(title=title)
+    (tmp_path / "recipe.toml").write_text(made.to_toml(), encoding="utf-8")
+    assert Recipe.load(tmp_path / "recipe.toml") == made
+
+
+def test_a_title_that_utf8_cannot_hold_is_refused():
+    assert "title = 'x\\udc80': must be a line of text" in error_of(title="x\udc80")
+
+
+def test_the_template_is_a_recipe_and_shows_every_setting():
+    text = template("mine")
+    content = parse_toml(text, "template")
+    assert Recipe.from_dict(content).phases == (
+        Phase(learning_rate=1e-2, patience=30), Phase(patience=30))
+    settings = {item.name for part in (*SECTIONS.values(), Phase) if part is not InitialRecipe
+                for item in dataclasses.fields(part)}
+    assert settings <= set(re.findall(r"^(?:# )?(\w+) =", text, re.MULTILINE))
+    uncommented = re.sub(r"^# (\w+ = \S)", r"\1", text, flags=re.MULTILINE)
+    assert Recipe.from_dict(parse_toml(uncommented, "template")).to_dict() == (
+        Recipe.from_dict(content).to_dict())
 
 
 def test_an_unknown_name_lists_the_recipes():
