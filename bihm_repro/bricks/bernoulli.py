@@ -16,7 +16,7 @@ from bihm_repro.bricks.mlp import MLP
 from bihm_repro.engine.symbolic import T, floatX, grad
 from bihm_repro.ops.affine import affine
 from bihm_repro.ops.bernoulli import sample_layer, score_layer
-from bihm_repro.ops.gradients import summed_residual, weighted_gradient
+from bihm_repro.ops.gradients import column_means, summed_residual, weighted_gradient
 
 __all__ = ["BernoulliLayer", "FactorisedPrior", "Draw", "Score"]
 
@@ -24,18 +24,23 @@ Gradients = Callable[[object], dict]
 
 
 class Draw(NamedTuple):
-    """``sample`` (rows, units), its ``log_prob`` (rows,), ``gradients(w)`` with w (rows,)."""
+    """``sample`` (rows, units), its ``log_prob`` (rows,), ``gradients(w)`` with w (rows,).
+
+    ``input_means`` maps the weights to (bias, mean of the inputs over the rows).
+    """
 
     sample: object
     log_prob: object
     gradients: Gradients
+    input_means: dict
 
 
 class Score(NamedTuple):
-    """``log_prob`` (rows,) of given values and ``gradients(w)`` with w (rows,)."""
+    """``log_prob`` (rows,) of given values and ``gradients(w)`` with w (rows,); see ``Draw``."""
 
     log_prob: object
     gradients: Gradients
+    input_means: dict
 
 
 class BernoulliLayer(Brick):
@@ -87,7 +92,7 @@ class BernoulliLayer(Brick):
             residual = summed_residual(drawn.extra, drawn.sample, weight)
             return self._gradients(features, residual, T.ones_like(residual[:, 0]))
 
-        return Draw(drawn.sample, drawn.log_q, gradients)
+        return Draw(drawn.sample, drawn.log_q, gradients, self._input_means(features))
 
     def score(self, values, x, *, train: bool = False, logits=None) -> Score:
         """Log-probability of ``values`` given ``x`` (rows, inputs).
@@ -97,7 +102,11 @@ class BernoulliLayer(Brick):
         features = self._features(x)
         given = (features, self.W, self.b) if logits is None else (logits,)
         scored = score_layer(values, *given, wants_residual=train)
-        return Score(scored.log_p, lambda w: self._gradients(features, scored.residual, w))
+        return Score(scored.log_p, lambda w: self._gradients(features, scored.residual, w),
+                     self._input_means(features))
+
+    def _input_means(self, features) -> dict:
+        return {self.W: (self.b, column_means(features))}
 
     def _gradients(self, features, residual, weight) -> dict:
         weights, bias = weighted_gradient(features, residual, weight)
@@ -124,13 +133,13 @@ class FactorisedPrior(Brick):
     def sample(self, rows, *, seed: int, draw) -> Draw:
         """Draw ``rows`` independent samples."""
         drawn = sample_layer(self.b.dimshuffle("x", 0), repeats=rows, seed=seed, draw=draw)
-        return Draw(drawn.sample, drawn.log_q, lambda w: self._gradients(drawn.sample, w))
+        return Draw(drawn.sample, drawn.log_q, lambda w: self._gradients(drawn.sample, w), {})
 
     def score(self, values) -> Score:
         """Log-probability of ``values`` (rows, units)."""
         # Sums, not products: BLAS would round by the number of its threads.
         log_prob = (values * self.b).sum(axis=1) - _softplus(self.b).sum()
-        return Score(log_prob, lambda w: self._gradients(values, w))
+        return Score(log_prob, lambda w: self._gradients(values, w), {})
 
     def _gradients(self, values, weight) -> dict:
         probability = T.exp(-_softplus(-self.b))

@@ -32,7 +32,8 @@ class BidirectionalHelmholtzMachine(HelmholtzMachine):
         gradients.update(inference.gradients(q_weights.astype(self.dtype).flatten()))
         monitors = {"log_p": log_mean_exp(log_r).sum(),
                     "log_p_tilde_star": 2 * log_mean_exp(log_r / 2).sum()}
-        return TrainingGraph(gradients, monitors, len(self.q))
+        return TrainingGraph(gradients, monitors, len(self.q),
+                             {**joint.input_means, **inference.input_means})
 
     def log_z_terms(self, rows, inner, seed: int, draw) -> tuple:
         """What an estimate of Z^2 averages, for ``rows`` outer and ``inner`` inner samples.

@@ -11,7 +11,7 @@ What sets one method of training apart from another is ``training_graph``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bihm_repro.bricks.base import Brick
@@ -31,11 +31,13 @@ class TrainingGraph:
     gradients : parameter to gradient of the SUM over the mini-batch of the negative objective
     monitors : name to scalar, a SUM over the mini-batch
     draws : how many numbers of the draw counter the graph uses up
+    input_means : weights of a linear map to (its bias, the mean of its inputs), for centring
     """
 
     gradients: dict
     monitors: dict
     draws: int
+    input_means: dict = field(default_factory=dict)
 
 
 class Inference(NamedTuple):
@@ -44,6 +46,7 @@ class Inference(NamedTuple):
     layers: list
     log_q: object
     gradients: Callable
+    input_means: dict
 
 
 class Joint(NamedTuple):
@@ -51,6 +54,7 @@ class Joint(NamedTuple):
 
     log_p: object
     gradients: Callable
+    input_means: dict
 
 
 def log_mean_exp(a, axis: int = 1):
@@ -118,7 +122,7 @@ class HelmholtzMachine(Brick):
                                       train=train, logits=logits))
             below, repeats, logits = draws[-1].sample, 1, None
         return Inference([d.sample for d in draws], sum(d.log_prob for d in draws),
-                         _together(draws))
+                         _together(draws), _means(draws))
 
     def joint(self, x, layers: list, train: bool = False) -> Joint:
         """log p(x, h); ``x`` may have a row for each group of K rows of the layers."""
@@ -126,14 +130,14 @@ class HelmholtzMachine(Brick):
         scores = [layer.score(v, above, train=train)
                   for layer, v, above in zip(self.p, values, layers)]
         scores.append(self.prior.score(layers[-1]))
-        return Joint(sum(s.log_prob for s in scores), _together(scores))
+        return Joint(sum(s.log_prob for s in scores), _together(scores), _means(scores))
 
     def inference_score(self, x, layers: list, train: bool = False, logits=None) -> Inference:
         """log q(h|x) of given layers, a row of ``x`` for each row of them; see ``infer``."""
         known = [logits, *[None] * (len(layers) - 1)]
         scores = [layer.score(values, below, train=train, logits=first) for
                   layer, values, below, first in zip(self.q, layers, [x, *layers[:-1]], known)]
-        return Inference(layers, sum(s.log_prob for s in scores), _together(scores))
+        return Inference(layers, sum(s.log_prob for s in scores), _together(scores), _means(scores))
 
     def generate(self, rows, seed: int, draw) -> tuple:
         """(x, layers, log p(x, h)) with ``rows`` rows drawn from p; uses L + 1 draws."""
@@ -155,3 +159,8 @@ class HelmholtzMachine(Brick):
 def _together(parts: list) -> Callable:
     """The gradients of all parts for the same row weights."""
     return lambda weight: {k: v for part in parts for k, v in part.gradients(weight).items()}
+
+
+def _means(parts: list) -> dict:
+    """Return the input means of all parts."""
+    return {k: v for part in parts for k, v in part.input_means.items()}

@@ -40,7 +40,8 @@ class ReweightedWakeSleep(HelmholtzMachine):
         sleep = self._sleep_gradients(x.shape[0], seed, draw + len(self.q))
         gradients.update({parameter: wake[parameter] + sleep[parameter] for parameter in wake})
         monitors = {"log_p": log_mean_exp(log_r).sum()}
-        return TrainingGraph(gradients, monitors, 2 * len(self.q) + 1)
+        return TrainingGraph(gradients, monitors, 2 * len(self.q) + 1,
+                             {**joint.input_means, **inference.input_means})
 
     def _sleep_gradients(self, rows, seed: int, draw) -> dict:
         """Half the gradients of -sum log q(h|x) over ``rows`` dreams x, h ~ p."""

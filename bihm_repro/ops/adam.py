@@ -1,88 +1,217 @@
-"""Adam (Kingma and Ba, 2015) with L1 and L2, in one pass over a parameter and its two moments."""
+"""Adam (Kingma and Ba, 2015) with penalties, centring and Polyak averages in one pass over memory.
+
+For a linear map a W + b with the gradients G of W and g of b, and c the running mean of the
+inputs a, the centred update follows G - c g^T in place of G and then subtracts c^T dW from b:
+the update of the parametrisation (a - c) W + b', written back into W and b. With c = 0 it is the
+plain update.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from bihm_repro.engine.symbolic import Apply, T
 from bihm_repro.ops.fused import FusedOp
 
-__all__ = ["adam_update", "AdamUpdate"]
+__all__ = ["AdamUpdate", "CentredAdamUpdate", "adam_update", "centred_adam_update"]
 
 
-class AdamUpdate(FusedOp):
-    """Overwrites parameter, first and second moment; see ``adam_update``."""
+class _Adam(FusedOp):
+    """What both Ops share: the decays, how L1 is applied, and whether averages are kept.
 
-    __props__ = ("decay1", "decay2", "epsilon")
-    destroy_map = {0: [0], 1: [1], 2: [2]}
+    proximal : l1 is a soft threshold, applied after the step, and not a part of the gradient
+    averaged : keep a Polyak average of each parameter as well
+    """
 
-    def __init__(self, decay1: float, decay2: float, epsilon: float) -> None:
+    __props__ = ("decay1", "decay2", "epsilon", "proximal", "averaged")
+
+    def __init__(self, decay1: float, decay2: float, epsilon: float, proximal: bool = False,
+                 averaged: bool = False) -> None:
         self.decay1, self.decay2, self.epsilon = decay1, decay2, epsilon
+        self.proximal, self.averaged = proximal, averaged
 
-    def make_node(self, parameter, first, second, gradient, rate, l1, l2) -> Apply:
-        """Inputs: four arrays of one shape and three scalars of their type."""
-        arrays = [T.as_tensor_variable(v) for v in (parameter, first, second, gradient)]
-        scalars = [T.cast(T.as_tensor_variable(v), arrays[0].dtype) for v in (rate, l1, l2)]
-        return Apply(self, arrays + scalars, [v.type() for v in arrays[:3]])
-
-    def perform(self, node, inputs, storage) -> None:
-        """The numpy reference."""
-        parameter, first, second, gradient, rate, l1, l2 = inputs
-        g = gradient + l1 * np.sign(parameter) + l2 * parameter
-        first *= self.decay1
-        first += (1 - self.decay1) * g
-        second *= self.decay2
-        second += (1 - self.decay2) * g * g
-        parameter -= rate * first / (np.sqrt(second) + self.epsilon)
-        for cell, value in zip(storage, (parameter, first, second)):
-            cell[0] = value
-
-    def jax_form(self, *inputs) -> tuple:
-        """The same in JAX, in new arrays."""
-        from bihm_repro.ops import jax_forms
-
-        return jax_forms.adam_update(*inputs, decay1=self.decay1, decay2=self.decay2,
-                                     epsilon=self.epsilon)
+    @property
+    def width(self) -> int:
+        """Arrays that are overwritten for each parameter: itself, two moments, its average."""
+        return 4 if self.averaged else 3
 
     def infer_shape(self, *arguments) -> list[tuple]:
         """The shapes of what is overwritten."""
-        return list(arguments[-1][:3])
+        return list(arguments[-1][:len(self.destroy_map)])
 
-    def c_code(self, node, name, inputs, outputs, sub) -> str:
-        """Call the kernel in place."""
-        self.require_float32(node)
-        parameter, first, second, gradient, rate, l1, l2 = inputs
-        given = (parameter, first, second)
-        fits = " && ".join(f"PyArray_IS_C_CONTIGUOUS({v}) && PyArray_SIZE({v}) == n"
-                           for v in given)
+    def step(self, numeric: Any, state: list, gradient: Any, scalars: list) -> list:
+        """Return the new ``state`` (parameter, moments, average), with numpy or jax.numpy."""
+        w, first, second = state[:3]
+        rate, average_weight, l1, l2 = scalars
+        g = gradient + (0 if self.proximal else l1) * numeric.sign(w) + l2 * w
+        first = self.decay1 * first + (1 - self.decay1) * g
+        second = self.decay2 * second + (1 - self.decay2) * g * g
+        new = w - rate * first / (numeric.sqrt(second) + self.epsilon)
+        if self.proximal:
+            new = numeric.sign(new) * numeric.maximum(abs(new) - l1, 0)
+        return [new, first, second, *(_averaged(mean, new, average_weight) for mean in state[3:])]
+
+    def _settings(self, scalars: list[str]) -> str:
+        rate, weight, l1, l2 = (f"*bihm::floats({v})" for v in scalars)
+        return (f"bihm::AdamSettings{{{rate}, {self.decay1}f, {1 - self.decay1:.9e}f, "
+                f"{self.decay2}f, {1 - self.decay2:.9e}f, {self.epsilon}f, {l1}, {l2}, "
+                f"{weight}, {str(self.proximal).lower()}}}")
+
+    def _c_body(self, inputs: list[str], outputs: list[str], gradients: list[str], fits: list[str],
+                call: str, fail: str) -> str:
+        """Borrow ``gradients`` as row-major arrays, check ``fits``, run ``call``, hand over."""
+        borrow = "".join(f"PyArrayObject* a_{v} = bihm::row_major({v});\n" for v in gradients)
+        give_back = "".join(f"Py_XDECREF(a_{v});\n" for v in gradients)
+        contiguous = [f"PyArray_IS_C_CONTIGUOUS({v})" for v in inputs[:len(outputs)]]
         hand_over = "".join(f"Py_INCREF({i}); Py_XDECREF({o}); {o} = {i};\n"
-                            for i, o in zip(given, outputs))
+                            for i, o in zip(inputs, outputs))
         return f"""
         {{
-        PyArrayObject* gradient = bihm::row_major({gradient});
-        const npy_intp n = PyArray_SIZE({gradient});
-        if (!gradient || !({fits})) {{
-            Py_XDECREF(gradient);
-            PyErr_SetString(PyExc_ValueError, "AdamUpdate: shapes do not fit");
-            {sub["fail"]}
+        {borrow}
+        bool ok = {" && ".join([f"a_{v}" for v in gradients] + contiguous + fits)};
+        if (ok) {{
+            Py_BEGIN_ALLOW_THREADS
+            {call}
+            Py_END_ALLOW_THREADS
         }}
-        Py_BEGIN_ALLOW_THREADS
-        bihm::adam(bihm::floats({parameter}), bihm::floats({first}), bihm::floats({second}),
-            bihm::floats(gradient), n, *bihm::floats({rate}), {self.decay1}f,
-            {1 - self.decay1:.9e}f, {self.decay2}f, {1 - self.decay2:.9e}f, {self.epsilon}f,
-            *bihm::floats({l1}), *bihm::floats({l2}));
-        Py_END_ALLOW_THREADS
-        Py_DECREF(gradient);
+        {give_back}
+        if (!ok) {{
+            bihm::complain("{type(self).__name__}: shapes do not fit, or no memory");
+            {fail}
+        }}
         {hand_over}
         }}
         """
 
+    def _state(self, names: list[str]) -> str:
+        average = f"bihm::floats({names[3]})" if self.averaged else "NULL"
+        return ", ".join([*(f"bihm::floats({v})" for v in names[:3]), average])
 
-def adam_update(parameter, first, second, gradient, rate, *, l1=0.0, l2=0.0,
-                decay1: float = 0.9, decay2: float = 0.999, epsilon: float = 1e-8) -> list:
-    """New values of (parameter, first moment, second moment), made in their own memory.
 
+class AdamUpdate(_Adam):
+    """Overwrites a parameter, its two moments and its average; see ``adam_update``."""
+
+    def __init__(self, *arguments, **settings) -> None:
+        super().__init__(*arguments, **settings)
+        self.destroy_map = {i: [i] for i in range(self.width)}
+
+    def make_node(self, *inputs) -> Apply:
+        """Inputs: the state, the gradient, then rate, average weight, l1, l2."""
+        arrays = [T.as_tensor_variable(v) for v in inputs[:-4]]
+        scalars = [T.cast(T.as_tensor_variable(v), arrays[0].dtype) for v in inputs[-4:]]
+        return Apply(self, arrays + scalars, [v.type() for v in arrays[:-1]])
+
+    def perform(self, node, inputs, storage) -> None:
+        """The numpy reference."""
+        _overwrite(inputs, self.jax_form(*inputs, numeric=np), storage)
+
+    def jax_form(self, *inputs, numeric: Any = None) -> tuple:
+        """The same in JAX, in new arrays."""
+        return tuple(self.step(numeric or _jax_numpy(), list(inputs[:-5]), inputs[-5],
+                               list(inputs[-4:])))
+
+    def c_code(self, node, name, inputs, outputs, sub) -> str:
+        """Call the kernel in place."""
+        self.require_float32(node)
+        state, gradient = inputs[:-5], inputs[-5]
+        fits = [f"PyArray_SIZE({v}) == PyArray_SIZE(a_{gradient})" for v in state]
+        call = (f"ok = bihm::adam({self._state(state)}, bihm::floats(a_{gradient}), 1, "
+                f"PyArray_SIZE(a_{gradient}), {self._settings(inputs[-4:])}, NULL, NULL, NULL);")
+        return self._c_body(state, outputs, [gradient], fits, call, sub["fail"])
+
+
+class CentredAdamUpdate(_Adam):
+    """Overwrites the state of the weights and the bias of a map; see ``centred_adam_update``."""
+
+    def __init__(self, *arguments, **settings) -> None:
+        super().__init__(*arguments, **settings)
+        self.destroy_map = {i: [i] for i in range(2 * self.width)}
+
+    def make_node(self, *inputs) -> Apply:
+        """Inputs: the states of W and b, G, g, c, then rate, average weight, l1, l2."""
+        arrays = [T.as_tensor_variable(v) for v in inputs[:-4]]
+        scalars = [T.cast(T.as_tensor_variable(v), arrays[0].dtype) for v in inputs[-4:]]
+        return Apply(self, arrays + scalars, [v.type() for v in arrays[:2 * self.width]])
+
+    def perform(self, node, inputs, storage) -> None:
+        """The numpy reference."""
+        _overwrite(inputs, self.jax_form(*inputs, numeric=np), storage)
+
+    def jax_form(self, *inputs, numeric: Any = None) -> tuple:
+        """The same in JAX, in new arrays."""
+        numeric, width = numeric or _jax_numpy(), self.width
+        *state, gradient, bias_gradient, centre, rate, weight, l1, l2 = inputs
+        weights, bias = state[:width], state[width:]
+        new = self.step(numeric, weights, gradient - centre[:, None] * bias_gradient,
+                        [rate, weight, l1, l2])
+        new_bias = self.step(numeric, bias[:3], bias_gradient, [rate, weight, 0, 0])
+        new_bias[0] = new_bias[0] - (centre[:, None] * (new[0] - weights[0])).sum(axis=0)
+        means = [_averaged(mean, new_bias[0], weight) for mean in bias[3:]]
+        return (*new, *new_bias, *means)
+
+    def c_code(self, node, name, inputs, outputs, sub) -> str:
+        """Call the kernel in place, on the weights and then on the bias."""
+        self.require_float32(node)
+        weights, bias = inputs[:self.width], inputs[self.width:2 * self.width]
+        gradients = inputs[-7:-4]
+        gradient, bias_gradient, centre = (f"a_{v}" for v in gradients)
+        fits = [f"PyArray_SIZE({v}) == PyArray_SIZE({gradient})" for v in weights]
+        fits += [f"PyArray_SIZE({v}) == PyArray_DIMS({gradient})[1]"
+                 for v in [*bias, bias_gradient]]
+        fits += [f"PyArray_SIZE({centre}) == PyArray_DIMS({gradient})[0]"]
+        call = f"""
+            const npy_intp rows = PyArray_DIMS({gradient})[0], units = PyArray_DIMS({gradient})[1];
+            bihm::AdamSettings settings = {self._settings(inputs[-4:])};
+            float* shift = bihm::scratch(units + 1);
+            ok = shift && bihm::adam({self._state(weights)}, bihm::floats({gradient}), rows, units,
+                settings, bihm::floats({centre}), bihm::floats({bias_gradient}), shift);
+            settings.l1 = settings.l2 = 0.0f;
+            ok = ok && bihm::adam({self._state(bias)}, bihm::floats({bias_gradient}), 1, units,
+                settings, NULL, NULL, shift);
+            std::free(shift);
+        """
+        return self._c_body(inputs[:2 * self.width], outputs, gradients, fits, call, sub["fail"])
+
+
+def adam_update(state: list, gradient, rate, *, average_weight=0.0, l1=0.0, l2=0.0,
+                decay1: float = 0.9, decay2: float = 0.999, epsilon: float = 1e-8,
+                proximal: bool = False) -> list:
+    """Return the new values of ``state``, made in its own memory.
+
+    ``state`` is [parameter, first moment, second moment] and, where one is kept, its average.
     ``rate`` is the learning rate times the bias correction sqrt(1 - decay2^t) / (1 - decay1^t).
-    ``l1 * sign(w) + l2 * w`` is added to the gradient.
+    ``l1 * sign(w) + l2 * w`` is added to the gradient; with ``proximal``, weights move by ``l1``
+    towards zero after the step instead.
     """
-    return AdamUpdate(decay1, decay2, epsilon)(parameter, first, second, gradient, rate, l1, l2)
+    op = AdamUpdate(decay1, decay2, epsilon, proximal, len(state) == 4)
+    return op(*state, gradient, rate, average_weight, l1, l2)
+
+
+def centred_adam_update(weights: list, bias: list, gradient, bias_gradient, centre, rate, *,
+                        average_weight=0.0, l1=0.0, l2=0.0, decay1: float = 0.9,
+                        decay2: float = 0.999, epsilon: float = 1e-8,
+                        proximal: bool = False) -> list:
+    """Return the new values of the states ``weights`` and ``bias`` of a linear map, centred.
+
+    ``centre`` (inputs,) is the running mean of the inputs; the rest is as in ``adam_update``.
+    """
+    op = CentredAdamUpdate(decay1, decay2, epsilon, proximal, len(weights) == 4)
+    return op(*weights, *bias, gradient, bias_gradient, centre, rate, average_weight, l1, l2)
+
+
+def _averaged(mean, new, weight):
+    return mean + weight * (new - mean)
+
+
+def _overwrite(inputs: list, values: tuple, storage: list) -> None:
+    for cell, old, value in zip(storage, inputs, values):
+        old[...] = value
+        cell[0] = old
+
+
+def _jax_numpy() -> Any:
+    import jax.numpy
+
+    return jax.numpy

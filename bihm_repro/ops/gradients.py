@@ -2,6 +2,7 @@
 
 ``weighted_gradient(a, r, w)``: a^T diag(w) r for the weights and w^T r for the bias.
 ``summed_residual(mean, h, w)``: sum_k w_k (mean - h_k), for a layer drawn K times from one mean.
+``column_means(a)``: the mean of the rows of a, for centred updates.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import numpy as np
 from bihm_repro.engine.symbolic import Apply, T
 from bihm_repro.ops.fused import FusedOp
 
-__all__ = ["weighted_gradient", "summed_residual", "WeightedGradient", "SummedResidual"]
+__all__ = ["weighted_gradient", "summed_residual", "column_means", "WeightedGradient",
+           "SummedResidual", "ColumnMeans"]
 
 
 class WeightedGradient(FusedOp):
@@ -121,6 +123,46 @@ class SummedResidual(FusedOp):
         }}
         }}
         """
+
+
+class ColumnMeans(FusedOp):
+    """See ``column_means``."""
+
+    def make_node(self, a) -> Apply:
+        """Input: a (rows, columns)."""
+        a = T.as_tensor_variable(a)
+        return Apply(self, [a], [T.vector(dtype=a.dtype)])
+
+    def perform(self, node, inputs, storage) -> None:
+        """The numpy reference."""
+        storage[0][0] = inputs[0].mean(axis=0)
+
+    def jax_form(self, a):
+        """The same in JAX."""
+        return a.mean(axis=0)
+
+    def infer_shape(self, *arguments) -> list[tuple]:
+        """(columns,)."""
+        return [(arguments[-1][0][1],)]
+
+    def c_code(self, node, name, inputs, outputs, sub) -> str:
+        """Call the kernel on a row-major array."""
+        self.require_float32(node)
+        return f"""
+        {{
+        PyArrayObject* a = bihm::row_major({inputs[0]});
+        const bool ok = a && bihm::prepare(&{outputs[0]}, 1, PyArray_DIMS(a)[1], 0);
+        if (ok) bihm::column_means(bihm::floats(a), PyArray_DIMS(a)[0], PyArray_DIMS(a)[1],
+                                   bihm::floats({outputs[0]}));
+        Py_XDECREF(a);
+        if (!ok) {{ bihm::complain("ColumnMeans: no memory"); {sub["fail"]} }}
+        }}
+        """
+
+
+def column_means(a):
+    """Return the mean of the rows of ``a`` (rows, columns), shape (columns,)."""
+    return ColumnMeans()(a)
 
 
 def weighted_gradient(a, residual, weight) -> tuple:

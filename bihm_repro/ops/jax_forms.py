@@ -11,8 +11,7 @@ import jax.numpy as jnp
 
 from bihm_repro.ops.jax_random_numbers import uniform
 
-__all__ = ["affine", "sample_layer", "score_layer", "weighted_gradient", "summed_residual",
-           "adam_update"]
+__all__ = ["affine", "sample_layer", "score_layer", "weighted_gradient", "summed_residual"]
 
 
 def _logits(arrays: tuple):
@@ -80,12 +79,3 @@ def summed_residual(mean, sample, weight):
     drawn = sample.reshape(n, -1, units)
     weight = weight.reshape(n, -1, 1)
     return (weight * (mean[:, None, :] - drawn)).sum(axis=1)
-
-
-def adam_update(parameter, first, second, gradient, rate, l1, l2, *, decay1: float,
-                decay2: float, epsilon: float) -> tuple:
-    """New parameter, first and second moment; see ``adam.adam_update``."""
-    g = gradient + l1 * jnp.sign(parameter) + l2 * parameter
-    first = decay1 * first + (1 - decay1) * g
-    second = decay2 * second + (1 - decay2) * g * g
-    return parameter - rate * first / (jnp.sqrt(second) + epsilon), first, second

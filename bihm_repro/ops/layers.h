@@ -238,25 +238,96 @@ static void summed_residual(const float* mean, const float* sample, const float*
     }
 }
 
-// Adam (Kingma and Ba, 2015) with L1 and L2, in one pass over the parameter.
-static void adam(float* parameter, float* first, float* second, const float* gradient, npy_intp n,
-                 float rate, float decay1, float rest1, float decay2, float rest2, float epsilon,
-                 float l1, float l2) {
-#pragma omp parallel num_threads(team_size((double)n * 16))
+// means (columns) = the mean of the rows of a (rows, columns). A thread sums its share of the columns.
+static void column_means(const float* a, npy_intp rows, npy_intp columns, float* means) {
+    const float scale = rows ? 1.0f / (float)rows : 0.0f;
+#pragma omp parallel num_threads(team_size((double)rows * columns))
     {
-        const Range mine = share(n, 16);
+        const Range mine = share(columns, 16);
+        std::fill(means + mine.begin, means + mine.end, 0.0f);
+        for (npy_intp i = 0; i < rows; ++i) {
+            const float* row = a + i * columns;
 #pragma omp simd
-        for (npy_intp i = mine.begin; i < mine.end; ++i) {
-            const float w = parameter[i];
-            const float sign = (float)(w > 0.0f) - (float)(w < 0.0f);
-            const float g = gradient[i] + l1 * sign + l2 * w;
-            const float m = decay1 * first[i] + rest1 * g;
-            const float v = decay2 * second[i] + rest2 * g * g;
-            first[i] = m;
-            second[i] = v;
-            parameter[i] = w - rate * m / (__builtin_sqrtf(v) + epsilon);
+            for (npy_intp j = mine.begin; j < mine.end; ++j) means[j] += row[j];
+        }
+        for (npy_intp j = mine.begin; j < mine.end; ++j) means[j] *= scale;
+    }
+}
+
+// ---------------------------------------------------------------- Adam (Kingma and Ba, 2015)
+
+struct AdamSettings {
+    float rate, decay1, rest1, decay2, rest2, epsilon, l1, l2, average_weight;
+    bool proximal;
+};
+
+// The columns `mine` of one row; `centre` is the mean of this row's input.
+template <bool Proximal, bool Centred, bool Averaged>
+static inline void adam_row(float* w, float* first, float* second, float* average,
+                            const float* gradient, Range mine, const AdamSettings& s,
+                            float centre, const float* bias_gradient, float* shift) {
+    const float inside = Proximal ? 0.0f : s.l1;
+#pragma omp simd
+    for (npy_intp j = mine.begin; j < mine.end; ++j) {
+        const float old = w[j];
+        const float sign = (float)(old > 0.0f) - (float)(old < 0.0f);
+        float g = gradient[j];
+        if (Centred) g -= centre * bias_gradient[j];
+        g += inside * sign + s.l2 * old;
+        const float m = s.decay1 * first[j] + s.rest1 * g;
+        const float v = s.decay2 * second[j] + s.rest2 * g * g;
+        float now = old - s.rate * m / (__builtin_sqrtf(v) + s.epsilon);
+        if (Proximal)
+            now = __builtin_copysignf(std::max(__builtin_fabsf(now) - s.l1, 0.0f), now);
+        first[j] = m;
+        second[j] = v;
+        w[j] = now;
+        if (Centred) shift[j] += centre * (now - old);
+        if (Averaged) average[j] += s.average_weight * (now - average[j]);
+    }
+}
+
+template <bool Proximal, bool Centred, bool Averaged>
+static void adam_rows(float* w, float* first, float* second, float* average, const float* gradient,
+                      npy_intp rows, npy_intp columns, const AdamSettings& s, const float* centre,
+                      const float* bias_gradient, float* shift) {
+#pragma omp parallel num_threads(team_size((double)rows * columns * 16))
+    {
+        const Range mine = share(columns, 16);
+        for (npy_intp i = 0; i < rows; ++i) {
+            const npy_intp at = i * columns;
+            adam_row<Proximal, Centred, Averaged>(w + at, first + at, second + at,
+                Averaged ? average + at : nullptr, gradient + at, mine, s,
+                Centred ? centre[i] : 0.0f, bias_gradient, shift);
         }
     }
+}
+
+// One step on w (rows, columns), its moments and, where given, its average, in one pass. With
+// `centre` (rows), the gradient is gradient - centre bias_gradient^T, and shift (columns) becomes
+// centre^T (new w - old w). Without it, `shift` where given is subtracted from the new w: the
+// bias's share in the step of its weights.
+static bool adam(float* w, float* first, float* second, float* average, const float* gradient,
+                 npy_intp rows, npy_intp columns, const AdamSettings& s, const float* centre,
+                 const float* bias_gradient, float* shift) {
+#define BIHM_ADAM(P, C, A) adam_rows<P, C, A>(w, first, second, average, gradient, rows, columns, \
+                                              s, centre, bias_gradient, shift)
+    if (centre) {
+        std::fill(shift, shift + columns, 0.0f);
+        if (s.proximal) average ? BIHM_ADAM(true, true, true) : BIHM_ADAM(true, true, false);
+        else average ? BIHM_ADAM(false, true, true) : BIHM_ADAM(false, true, false);
+        return true;
+    }
+    const bool averaged = average && !shift;
+    if (s.proximal) averaged ? BIHM_ADAM(true, false, true) : BIHM_ADAM(true, false, false);
+    else averaged ? BIHM_ADAM(false, false, true) : BIHM_ADAM(false, false, false);
+#undef BIHM_ADAM
+    if (shift)
+        for (npy_intp j = 0; j < columns; ++j) {
+            w[j] -= shift[j];
+            if (average) average[j] += s.average_weight * (w[j] - average[j]);
+        }
+    return true;
 }
 
 }  // namespace bihm

@@ -27,8 +27,17 @@ from bihm_repro.recipes import fields as allowed
 from bihm_repro.recipes.extends import find_recipe, read_recipe, suggestion
 from bihm_repro.recipes.fields import Setting, setting
 
-__all__ = ["EvaluationRecipe", "InitialRecipe", "ModelRecipe", "MonitorRecipe", "Phase", "Recipe",
-           "SECTIONS", "TrainingRecipe", "find_recipe"]
+__all__ = [
+    "EvaluationRecipe",
+    "InitialRecipe",
+    "ModelRecipe",
+    "MonitorRecipe",
+    "Phase",
+    "Recipe",
+    "SECTIONS",
+    "TrainingRecipe",
+    "find_recipe",
+]
 
 
 @dataclass(frozen=True)
@@ -37,18 +46,33 @@ class ModelRecipe:
 
     kind: str = setting("bihm", allowed.one_of("bihm", "rws", "vae", "iwae"), "the kind of model")
     layers: tuple[int, ...] = setting(
-        (), allowed.sizes("latent layer sizes from the data up"),
-        "latent layer sizes from the data up")
+        (),
+        allowed.sizes("latent layer sizes from the data up"),
+        "latent layer sizes from the data up",
+    )
     hidden: tuple[Any, ...] = setting(
-        (), allowed.hidden_sizes(), "deterministic layers between latent ones (vae, iwae)")
-    activation: str = setting("relu", allowed.one_of("tanh", "relu", "logistic"),
-                              "nonlinearity of the deterministic layers")
+        (), allowed.hidden_sizes(), "deterministic layers between latent ones (vae, iwae)"
+    )
+    activation: str = setting(
+        "relu",
+        allowed.one_of("tanh", "relu", "logistic"),
+        "nonlinearity of the deterministic layers",
+    )
     weights: str = setting(
-        "glorot-over-fan-in", allowed.one_of("glorot-over-fan-in", "glorot", "gaussian"),
-        "distribution of the initial weights")
-    weights_scale: float = setting(0.1, allowed.number(above=0),
-                                   "standard deviation of gaussian initial weights")
+        "glorot-over-fan-in",
+        allowed.one_of("glorot-over-fan-in", "glorot", "gaussian"),
+        "distribution of the initial weights",
+    )
+    weights_scale: float = setting(
+        0.1, allowed.number(above=0), "standard deviation of gaussian initial weights"
+    )
     bias: float = setting(-1.0, allowed.number(), "initial value of the biases")
+    visible_bias: str = setting(
+        "constant",
+        allowed.one_of("constant", "data"),
+        "initial biases of the data layer: bias, or the log-odds of the data's mean",
+        later=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -62,11 +86,32 @@ class TrainingRecipe:
     l1: float = setting(1e-3, allowed.number(at_least=0), "L1 penalty on the summed gradient")
     l2: float = setting(0.0, allowed.number(at_least=0), "L2 penalty on the summed gradient")
     control_variate: bool = setting(
-        True, allowed.boolean(), "subtract 1/K from the importance weights in q's gradient")
-    step_rule: str = setting("adam", allowed.one_of("adam", "rmsprop", "momentum", "sgd"),
-                             "how gradients become steps")
-    clip_norm: float = setting(0.0, allowed.number(at_least=0),
-                               "largest norm of a gradient; 0 for no limit")
+        True, allowed.boolean(), "subtract 1/K from the importance weights in q's gradient"
+    )
+    step_rule: str = setting(
+        "adam", allowed.one_of("adam", "rmsprop", "momentum", "sgd"), "how gradients become steps"
+    )
+    clip_norm: float = setting(
+        0.0, allowed.number(at_least=0), "largest norm of a gradient; 0 for no limit"
+    )
+    centred: bool = setting(
+        False,
+        allowed.boolean(),
+        "centre the inputs of every layer of binary units in the update",
+        later=True,
+    )
+    l1_levels: Optional[int] = setting(  # noqa: UP045 (Python 3.9)
+        None,
+        allowed.integer(0),
+        "penalize p and q of so many lowest levels only; all by default",
+        later=True,
+    )
+    l1_step: str = setting(
+        "gradient",
+        allowed.one_of("gradient", "proximal"),
+        "L1 as a part of the gradient, or as a proximal step after it",
+        later=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -76,23 +121,37 @@ class Phase:
     samples: int = setting(10, allowed.integer(1), "K, the samples of q for each example")
     learning_rate: float = setting(1e-3, allowed.number(above=0), "learning rate", compiled=False)
     patience: int = setting(
-        10, allowed.integer(1), "epochs without a better validation log p that end the phase",
-        compiled=False)
-    max_epochs: int = setting(10000, allowed.integer(1), "epochs that end the phase in any case",
-                              compiled=False)
+        10,
+        allowed.integer(1),
+        "epochs without a better validation log p that end the phase",
+        compiled=False,
+    )
+    max_epochs: int = setting(
+        10000, allowed.integer(1), "epochs that end the phase in any case", compiled=False
+    )
     learning_rates: tuple[tuple[float, int], ...] = setting(
-        (), allowed.schedule(), "[learning rate, epochs] pairs, instead of learning_rate",
-        compiled=False)
+        (),
+        allowed.schedule(),
+        "[learning rate, epochs] pairs, instead of learning_rate",
+        compiled=False,
+    )
     batch_size: Optional[int] = setting(  # noqa: UP045 (Python 3.9)
-        None, allowed.integer(1), "of this phase, instead of training.batch_size", compiled=False)
+        None, allowed.integer(1), "of this phase, instead of training.batch_size", compiled=False
+    )
     l1: Optional[float] = setting(  # noqa: UP045
-        None, allowed.number(at_least=0), "of this phase, instead of training.l1")
+        None, allowed.number(at_least=0), "of this phase, instead of training.l1"
+    )
     average_over: Optional[int] = setting(  # noqa: UP045
-        None, allowed.integer(2),
-        "measure and keep a Polyak average of the parameters over about so many updates")
+        None,
+        allowed.integer(2),
+        "measure and keep a Polyak average of the parameters over about so many updates",
+    )
     valid_samples: Optional[int] = setting(  # noqa: UP045
-        None, allowed.integer(1), "K of this phase's validation, instead of the monitor's",
-        compiled=False)
+        None,
+        allowed.integer(1),
+        "K of this phase's validation, instead of the monitor's",
+        compiled=False,
+    )
 
     def rate_at(self, epoch: int) -> float:
         """Return the learning rate of the phase's ``epoch``, counted from 0."""
@@ -113,8 +172,7 @@ class Phase:
     @property
     def compiled_key(self) -> tuple[Any, ...]:
         """The values that a compiled update depends on; phases with equal ones can share it."""
-        return tuple(getattr(self, item.name) for item in fields(self)
-                     if item.metadata["compiled"])
+        return tuple(getattr(self, item.name) for item in fields(self) if item.metadata["compiled"])
 
 
 PAPER_PHASES = (Phase(), Phase(samples=100, learning_rate=3e-4))
@@ -127,51 +185,73 @@ class MonitorRecipe:
     valid_samples: int = setting(10, allowed.integer(1), "K of the validation log p")
     every: int = setting(1, allowed.integer(1), "epochs between validations")
     test_every: int = setting(10, allowed.integer(0), "epochs between test metrics; 0: never")
-    test_samples: tuple[int, ...] = setting((1, 10, 100, 1000), allowed.sizes("numbers K"),
-                                            "numbers K of the test metrics")
+    test_samples: tuple[int, ...] = setting(
+        (1, 10, 100, 1000), allowed.sizes("numbers K"), "numbers K of the test metrics"
+    )
     test_examples: int = setting(1000, allowed.integer(0), "test examples for them; 0: all")
     z_samples: int = setting(10000, allowed.integer(0), "samples of 2 log Z among them")
-    checkpoint_seconds: float = setting(120.0, allowed.number(at_least=0),
-                                        "seconds between checkpoints", decides=False)
+    checkpoint_seconds: float = setting(
+        120.0, allowed.number(at_least=0), "seconds between checkpoints", decides=False
+    )
 
 
 @dataclass(frozen=True)
 class EvaluationRecipe:
     """How the finished model is measured."""
 
-    samples: tuple[int, ...] = setting((1, 10, 100, 1000), allowed.sizes("numbers K"),
-                                       "numbers K of log p", decides=False)
+    samples: tuple[int, ...] = setting(
+        (1, 10, 100, 1000), allowed.sizes("numbers K"), "numbers K of log p", decides=False
+    )
     z_samples: int = setting(1000000, allowed.integer(0), "samples of 2 log Z", decides=False)
     z_inner: int = setting(1, allowed.integer(1), "inner samples for each of them", decides=False)
-    ess_samples: int = setting(10000, allowed.integer(0), "K of the effective sample size",
-                               decides=False)
-    ess_examples: int = setting(1000, allowed.integer(0), "examples it is averaged over; 0: all",
-                                decides=False)
+    ess_samples: int = setting(
+        10000, allowed.integer(0), "K of the effective sample size", decides=False
+    )
+    ess_examples: int = setting(
+        1000, allowed.integer(0), "examples it is averaged over; 0: all", decides=False
+    )
 
 
 @dataclass(frozen=True)
 class InitialRecipe:
     """Where the initial parameters come from, where they are those of another run."""
 
-    source: str = setting("", allowed.text("a run folder or a model.npz", empty=True),
-                          "run folder or model.npz", decides=False)
-    fingerprint: str = setting("", allowed.text("the fingerprint of parameters", empty=True),
-                               "SHA-256 of the parameters", later=True)
+    source: str = setting(
+        "",
+        allowed.text("a run folder or a model.npz", empty=True),
+        "run folder or model.npz",
+        decides=False,
+    )
+    fingerprint: str = setting(
+        "",
+        allowed.text("the fingerprint of parameters", empty=True),
+        "SHA-256 of the parameters",
+        later=True,
+    )
 
 
-SECTIONS = {"model": ModelRecipe, "training": TrainingRecipe, "monitor": MonitorRecipe,
-            "evaluation": EvaluationRecipe, "initial": InitialRecipe}
+SECTIONS = {
+    "model": ModelRecipe,
+    "training": TrainingRecipe,
+    "monitor": MonitorRecipe,
+    "evaluation": EvaluationRecipe,
+    "initial": InitialRecipe,
+}
 
 
 @dataclass(frozen=True)
 class Recipe:
     """One experiment, complete: with a data set and an engine it determines every number."""
 
-    dataset: str = setting("", allowed.text("the name of a data set or the path of an .hdf5"),
-                           "name of a data set, or path of an .hdf5")
+    dataset: str = setting(
+        "",
+        allowed.text("the name of a data set or the path of an .hdf5"),
+        "name of a data set, or path of an .hdf5",
+    )
     seed: int = setting(0, allowed.integer(0), "of initial values, mini-batches and samples")
-    title: str = setting("", allowed.text("a line of text", empty=True), "for tables and figures",
-                         decides=False)
+    title: str = setting(
+        "", allowed.text("a line of text", empty=True), "for tables and figures", decides=False
+    )
     model: ModelRecipe = field(default_factory=ModelRecipe)
     training: TrainingRecipe = field(default_factory=TrainingRecipe)
     phases: tuple[Phase, ...] = PAPER_PHASES
@@ -186,8 +266,9 @@ class Recipe:
         return cls.from_dict(content, source=str(path), overrides=overrides)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any], source: str = "recipe",
-                  overrides: Iterable[str] = ()) -> Recipe:
+    def from_dict(
+        cls, content: Mapping[str, Any], source: str = "recipe", overrides: Iterable[str] = ()
+    ) -> Recipe:
         """Check ``content`` (as read from TOML) and make a recipe of it."""
         content = copy.deepcopy(dict(content))
         for override in overrides:
@@ -247,21 +328,25 @@ class Recipe:
             content["number of phases"] = len(content["phases"])
             content["phases"] = dict(enumerate(content["phases"][:common]))
         mine, theirs = _flat(mine), _flat(theirs)
-        return {name: (mine.get(name), theirs.get(name)) for name in sorted({*mine, *theirs})
-                if mine.get(name) != theirs.get(name)}
+        return {
+            name: (mine.get(name), theirs.get(name))
+            for name in sorted({*mine, *theirs})
+            if mine.get(name) != theirs.get(name)
+        }
 
     def differences(self, other: Recipe) -> list[str]:
         """Name the settings that make the fingerprints differ, as ``a.b: mine, not theirs``."""
-        return [f"{name}: {mine!r}, not {theirs!r}"
-                for name, (mine, theirs) in self.changes(other).items()]
+        return [
+            f"{name}: {mine!r}, not {theirs!r}"
+            for name, (mine, theirs) in self.changes(other).items()
+        ]
 
 
 def _deciding_settings(value: Any, defaults: bool) -> dict[str, Any]:
     kept = {}
     for item in fields(value):
         facts, found = item.metadata, getattr(value, item.name)
-        if facts and facts["decides"] and (defaults or not facts["later"]
-                                           or found != item.default):
+        if facts and facts["decides"] and (defaults or not facts["later"] or found != item.default):
             kept[item.name] = found
     return _plain(kept)
 
@@ -270,8 +355,9 @@ def _override(content: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     key = key.strip()
     if not equals or not key:
-        raise InputError(f"--set {override}: write it as section.field=value, "
-                         "such as model.layers=[200,100]")
+        raise InputError(
+            f"--set {override}: write it as section.field=value, such as model.layers=[200,100]"
+        )
     try:
         value = parse_toml(f"value = {text}", key)["value"]
     except InputError:
@@ -288,15 +374,18 @@ def _override(content: dict[str, Any], override: str) -> None:
         if not isinstance(place, (dict, list)):
             raise InputError(f"--set {override}: {step} is a value, not a section")
     if isinstance(place, list):
-        raise InputError(f"--set {override}: say which setting of phase {last}, "
-                         f"such as phases.{last}.samples=10")
+        raise InputError(
+            f"--set {override}: say which setting of phase {last}, such as phases.{last}.samples=10"
+        )
     place[last] = value
 
 
 def _phase_at(phases: list[Any], step: str, override: str) -> Any:
     if not step.isdigit() or int(step) >= len(phases):
-        raise InputError(f"--set {override}: there is no phase {step}; "
-                         f"the recipe's phases are 0 to {len(phases) - 1}")
+        raise InputError(
+            f"--set {override}: there is no phase {step}; "
+            f"the recipe's phases are 0 to {len(phases) - 1}"
+        )
     return phases[int(step)]
 
 
@@ -304,15 +393,17 @@ def _section(kind: type, content: Any, name: str, source: str) -> Any:
     if not isinstance(content, Mapping):
         raise InputError(f"{source}: {name} = {content!r}: must be a table of settings")
     _refuse_unknown(content, [item.name for item in fields(kind)], name, source)
-    return kind(**{item.name: _checked(kind, item.name, content, name, source)
-                   for item in fields(kind)})
+    return kind(
+        **{item.name: _checked(kind, item.name, content, name, source) for item in fields(kind)}
+    )
 
 
 def _phases(content: Any, source: str) -> tuple[Phase, ...]:
     if not isinstance(content, (list, tuple)) or not content:
         raise InputError(f"{source}: phases = {content!r}: must be one or more [[phases]] tables")
-    return tuple(_section(Phase, phase, f"phases.{index}", source)
-                 for index, phase in enumerate(content))
+    return tuple(
+        _section(Phase, phase, f"phases.{index}", source) for index, phase in enumerate(content)
+    )
 
 
 def _checked(kind: type, name: str, content: Mapping[str, Any], section: str, source: str) -> Any:
@@ -325,34 +416,45 @@ def _checked(kind: type, name: str, content: Mapping[str, Any], section: str, so
     except (TypeError, ValueError, OverflowError):
         where = f"{section}.{name}" if section else name
         near = suggestion(content[name], rule.choices)
-        raise InputError(f"{source}: {where} = {content[name]!r}: must be "
-                         f"{rule.allowed}{near}") from None
+        raise InputError(
+            f"{source}: {where} = {content[name]!r}: must be {rule.allowed}{near}"
+        ) from None
 
 
-def _refuse_unknown(content: Mapping[str, Any], known: list[str], section: str,
-                    source: str) -> None:
+def _refuse_unknown(
+    content: Mapping[str, Any], known: list[str], section: str, source: str
+) -> None:
     for key in content:
         if key not in known:
             where = f"{section}.{key}" if section else key
-            raise InputError(f"{source}: {where}: unknown setting{suggestion(key, known)}; "
-                             f"known here: {', '.join(known)}")
+            raise InputError(
+                f"{source}: {where}: unknown setting{suggestion(key, known)}; "
+                f"known here: {', '.join(known)}"
+            )
 
 
 def _check_together(recipe: Recipe, source: str) -> None:
     model = recipe.model
     if not recipe.dataset:
-        raise InputError(f"{source}: dataset is missing: give the name of a data set "
-                         "or the path of an .hdf5")
+        raise InputError(
+            f"{source}: dataset is missing: give the name of a data set or the path of an .hdf5"
+        )
     if not model.layers:
-        raise InputError(f"{source}: model.layers is missing: give the latent layer sizes "
-                         "from the data up, such as [200, 100, 50]")
+        raise InputError(
+            f"{source}: model.layers is missing: give the latent layer sizes "
+            "from the data up, such as [200, 100, 50]"
+        )
     if model.hidden and model.kind in ("bihm", "rws"):
-        raise InputError(f"{source}: model.hidden = {list(model.hidden)!r}: must be [] for a "
-                         f"{model.kind}, whose conditionals have no deterministic layers")
+        raise InputError(
+            f"{source}: model.hidden = {list(model.hidden)!r}: must be [] for a "
+            f"{model.kind}, whose conditionals have no deterministic layers"
+        )
     nested = model.hidden and isinstance(model.hidden[0], tuple)
     if nested and len(model.hidden) != len(model.layers):
-        raise InputError(f"{source}: model.hidden has {len(model.hidden)} lists: must be one "
-                         f"list for all latent layers or one for each of the {len(model.layers)}")
+        raise InputError(
+            f"{source}: model.hidden has {len(model.hidden)} lists: must be one "
+            f"list for all latent layers or one for each of the {len(model.layers)}"
+        )
 
 
 def _plain(value: Any) -> Any:

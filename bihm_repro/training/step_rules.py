@@ -18,8 +18,8 @@ import numpy as np
 
 from bihm_repro.engine.symbolic import T, shared
 
-__all__ = ["Step", "RULES", "adam", "fused_adam", "rmsprop", "momentum", "sgd", "with_penalties",
-           "clipped", "skip_non_finite", "with_averages"]
+__all__ = ["Step", "RULES", "adam", "adam_rate", "clipped", "momentum", "rmsprop", "sgd",
+           "zeros_like"]
 
 
 class Step(NamedTuple):
@@ -43,7 +43,7 @@ def momentum(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
     decay = np.float32(decay)
     updates, state = [], []
     for w, g in zip(parameters, gradients):
-        velocity = _zeros_like(w, "momentum.velocity")
+        velocity = zeros_like(w, "momentum.velocity")
         step = decay * velocity - rate * g
         updates += [(velocity, step), (w, w + step)]
         state.append(velocity)
@@ -56,7 +56,7 @@ def rmsprop(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
     decay, rest, epsilon = np.float32(decay), np.float32(1 - decay), np.float32(epsilon)
     updates, state = [], []
     for w, g in zip(parameters, gradients):
-        mean_square = _zeros_like(w, "rmsprop.mean_square")
+        mean_square = zeros_like(w, "rmsprop.mean_square")
         new = decay * mean_square + rest * T.sqr(g)
         updates += [(mean_square, new), (w, w - rate * g / T.sqrt(new + epsilon))]
         state.append(mean_square)
@@ -67,12 +67,12 @@ def adam(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
          beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Step:
     """Adam (Kingma and Ba, 2015), in the form that folds the bias corrections into the rate.
 
-    The plain symbolic graph: the reference that :func:`fused_adam` has to equal.
+    The plain symbolic graph: the reference that ``fused_step`` has to equal.
     """
-    count, rate_now = _adam_rate(rate, beta1, beta2)
+    count, rate_now = adam_rate(rate, beta1, beta2)
     updates, state = [(count, count + 1)], [count]
     for w, g in zip(parameters, gradients):
-        first, second = _zeros_like(w, "adam.first"), _zeros_like(w, "adam.second")
+        first, second = zeros_like(w, "adam.first"), zeros_like(w, "adam.second")
         m = np.float32(beta1) * first + np.float32(1 - beta1) * g
         v = np.float32(beta2) * second + np.float32(1 - beta2) * T.sqr(g)
         step = rate_now * m / (T.sqrt(v) + np.float32(epsilon))
@@ -81,43 +81,7 @@ def adam(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
     return Step(updates, state)
 
 
-def fused_adam(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
-               weights: Sequence[Any] = (), l1: float = 0.0, l2: float = 0.0,
-               beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Step:
-    """Adam with one pass over memory for each parameter, the penalties on ``weights`` included."""
-    from bihm_repro.ops.adam import adam_update
-
-    count, rate_now = _adam_rate(rate, beta1, beta2)
-    updates, state = [(count, count + 1)], [count]
-    for w, g in zip(parameters, gradients):
-        first, second = _zeros_like(w, "adam.first"), _zeros_like(w, "adam.second")
-        penalised = any(w is weight for weight in weights)
-        new = adam_update(w, first, second, g, rate_now, l1=l1 if penalised else 0.0,
-                          l2=2 * l2 if penalised else 0.0,
-                          decay1=beta1, decay2=beta2, epsilon=epsilon)
-        updates += list(zip((w, first, second), new))
-        state += [first, second]
-    return Step(updates, state)
-
-
 RULES: Mapping[str, Rule] = {"adam": adam, "rmsprop": rmsprop, "momentum": momentum, "sgd": sgd}
-
-
-def with_penalties(parameters: Sequence[Any], gradients: Sequence[Any], weights: Sequence[Any],
-                   l1: float = 0.0, l2: float = 0.0) -> list[Any]:
-    """Add the gradient of ``l1 * sum|W| + l2 * sum W^2`` to the gradients of the ``weights``.
-
-    The penalties meet the sum over the mini-batch, not its mean, and biases are left alone.
-    """
-    penalised = []
-    for w, g in zip(parameters, gradients):
-        if any(w is weight for weight in weights):
-            if l1:
-                g = g + np.float32(l1) * _sign(w)
-            if l2:
-                g = g + np.float32(2 * l2) * w
-        penalised.append(g)
-    return penalised
 
 
 def clipped(gradients: Sequence[Any], norm: float) -> list[Any]:
@@ -128,34 +92,7 @@ def clipped(gradients: Sequence[Any], norm: float) -> list[Any]:
     return [g * factor for g in gradients]
 
 
-def skip_non_finite(step: Step, gradients: Sequence[Any]) -> Step:
-    """Leave every variable as it is in a step whose gradients are not all finite."""
-    total = sum(T.sqr(g).sum() for g in gradients)
-    bad = T.isnan(total) | T.isinf(total)
-    return Step([(old, T.switch(bad, old, new)) for old, new in step.updates], step.state)
-
-
-def with_averages(step: Step, parameters: Sequence[Any], over: int) -> tuple[Step, list[Any]]:
-    """Add running means of the parameters (Polyak and Juditsky, 1992); returns them too.
-
-    The mean of all values so far for the first ``over`` steps, then one whose weights fall by
-    1 / ``over`` a step. The means have no part in the steps.
-    """
-    new = {id(variable): value for variable, value in step.updates}
-    count = shared(np.int64(0), name="average.count")
-    weight = T.cast(T.maximum(1.0 / over, 1.0 / T.cast(count + 1, "float64")), "float32")
-    averages = [_zeros_like(w, "average") for w in parameters]
-    updates = [(mean, mean + weight * (new[id(w)] - mean))
-               for mean, w in zip(averages, parameters)]
-    return Step([*step.updates, (count, count + 1), *updates],
-                [*step.state, count, *averages]), averages
-
-
-# PyTensor's name, and theano's.
-_sign = getattr(T, "sign", None) or T.sgn
-
-
-def _adam_rate(rate: Any, beta1: float, beta2: float) -> tuple[Any, Any]:
+def adam_rate(rate: Any, beta1: float, beta2: float) -> tuple[Any, Any]:
     """Return the counter of steps and the rate with both bias corrections, float32."""
     count = shared(np.int64(0), name="adam.count")
     # In float32, 1 - beta2**t has lost four digits at t = 1.
@@ -164,6 +101,7 @@ def _adam_rate(rate: Any, beta1: float, beta2: float) -> tuple[Any, Any]:
     return count, T.cast(corrected, "float32")
 
 
-def _zeros_like(parameter: Any, prefix: str) -> Any:
+def zeros_like(parameter: Any, prefix: str) -> Any:
+    """Return a shared variable of zeros with the shape of ``parameter``, named ``prefix.name``."""
     value = parameter.get_value(borrow=True)
     return shared(np.zeros_like(value), name=f"{prefix}.{parameter.name}")

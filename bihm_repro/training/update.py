@@ -14,15 +14,9 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.engine.symbolic import T, shared, step_function
+from bihm_repro.errors import InputError
 from bihm_repro.recipes.recipe import Phase, TrainingRecipe
-from bihm_repro.training.step_rules import (
-    RULES,
-    Step,
-    clipped,
-    fused_adam,
-    with_averages,
-    with_penalties,
-)
+from bihm_repro.training.step import build_step
 
 __all__ = ["Update", "compile_update"]
 
@@ -116,23 +110,12 @@ def compile_update(model: Any, training: TrainingRecipe, phase: Phase, seed: int
     graph = model.training_graph(x, phase.samples, seed, counter,
                                  control_variate=training.control_variate)
     parameters = list(model.parameters)
-    gradients = [graph.gradients[parameter] for parameter in parameters]
-    step = _step(parameters, gradients, model.weights, rate, training, phase)
-    averages: list[Any] = []
-    if phase.average_over:
-        step, averages = with_averages(step, parameters, phase.average_over)
+    if training.centred and not graph.input_means:
+        raise InputError(f"training.centred = true: a {model.kind} model has no layers of binary "
+                         "units to centre; set it to false")
+    step, averages = build_step(parameters, graph.gradients, model.weights, rate, training, phase,
+                                graph.input_means)
     updates = [*step.updates, (counter, counter + np.int64(graph.draws))]
     compiled = step_function(x, list(graph.monitors.values()), updates, name="the update")
     return Update(compiled, list(graph.monitors), rate, counter, step.state,
-                  {w.name: mean for w, mean in zip(parameters, averages)})
-
-
-def _step(parameters: list[Any], gradients: list[Any], weights: list[Any], rate: Any,
-          training: TrainingRecipe, phase: Phase) -> Step:
-    l1 = training.l1 if phase.l1 is None else phase.l1
-    if training.step_rule == "adam" and not training.clip_norm:
-        return fused_adam(parameters, gradients, rate, weights, l1, training.l2)
-    gradients = with_penalties(parameters, gradients, weights, l1, training.l2)
-    if training.clip_norm:
-        gradients = clipped(gradients, training.clip_norm)
-    return RULES[training.step_rule](parameters, gradients, rate)
+                  {w.name: mean for w, mean in averages.means.items()} if averages else {})

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from bihm_repro.engine.symbolic import T, function, shared
-from bihm_repro.ops.adam import AdamUpdate, adam_update
+from bihm_repro.ops.adam import AdamUpdate, CentredAdamUpdate, adam_update, centred_adam_update
 from bihm_repro.ops.affine import Affine, affine
 from bihm_repro.ops.bernoulli import SampleLayer, ScoreLayer, sample_layer, score_layer
 from bihm_repro.ops.fused import SPARSE_ROWS
 from bihm_repro.ops.gradients import (
     SummedResidual,
     WeightedGradient,
+    column_means,
     summed_residual,
     weighted_gradient,
 )
@@ -221,21 +222,55 @@ def test_summed_residual_equals_reference(n, units, repeats):
 
 
 @pytest.mark.parametrize("shape", [(5,), (40, 33)])
-def test_adam_equals_reference_over_many_steps(shape):
+@pytest.mark.parametrize(("proximal", "averaged"), [(False, False), (True, True)])
+def test_adam_equals_reference_over_many_steps(shape, proximal, averaged):
     start = normal(*shape)
-    p, m, v = (shared(a) for a in (start.copy(), np.zeros_like(start), np.zeros_like(start)))
+    zeros = [np.zeros_like(start) for _ in range(2 + averaged)]
+    state = [shared(a) for a in (start.copy(), *zeros)]
     g, rate = T.TensorType("float32", (False,) * len(shape))(), T.scalar()
-    updates = list(zip((p, m, v), adam_update(p, m, v, g, rate, l1=0.01, l2=0.02)))
-    step = function([g, rate], [], updates=updates)
-    expected = [start.astype(np.float64), np.zeros(shape), np.zeros(shape)]
+    settings = {"average_weight": 0.3, "l1": 0.01, "l2": 0.02, "proximal": proximal}
+    step = function([g, rate], [], updates=list(zip(state, adam_update(state, g, rate,
+                                                                       **settings))))
+    expected = [start.astype(np.float64), *(np.zeros(shape) for _ in range(2 + averaged))]
     for t in range(1, 30):
         gradient = normal(*shape)
         at = 0.01 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
         step(gradient, np.float32(at))
-        expected = reference(AdamUpdate(0.9, 0.999, 1e-8), *expected,
-                             gradient.astype(np.float64), np.float64(at), 0.01, 0.02)
-    for found, wide in zip((p, m, v), expected):
+        expected = reference(AdamUpdate(0.9, 0.999, 1e-8, proximal, averaged), *expected,
+                             gradient.astype(np.float64), np.float64(at), 0.3, 0.01, 0.02)
+    for found, wide in zip(state, expected):
         assert found.get_value() == pytest.approx(wide, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize(("inputs", "units"), [(1, 1), (7, 5), (60, 70)])
+@pytest.mark.parametrize(("proximal", "averaged"), [(False, True), (True, False)])
+def test_centred_adam_equals_reference_over_many_steps(inputs, units, proximal, averaged):
+    start = [normal(inputs, units), normal(units)]
+    state = [[shared(a) for a in [value.copy(), *(np.zeros_like(value)
+                                                  for _ in range(2 + averaged))]]
+             for value in start]
+    gradient, bias_gradient, centre, rate = T.matrix(), T.vector(), T.vector(), T.scalar()
+    new = centred_adam_update(*state, gradient, bias_gradient, centre, rate, average_weight=0.3,
+                              l1=0.01, l2=0.02, proximal=proximal)
+    step = function([gradient, bias_gradient, centre, rate], [],
+                    updates=list(zip([*state[0], *state[1]], new)))
+    expected = [variable.get_value().astype(np.float64) for part in state for variable in part]
+    op = CentredAdamUpdate(0.9, 0.999, 1e-8, proximal, averaged)
+    for _ in range(20):
+        given = normal(inputs, units), normal(units), RNG.random(inputs).astype(np.float32)
+        step(*given, np.float32(0.02))
+        expected = reference(op, *expected, *(a.astype(np.float64) for a in given), 0.02, 0.3,
+                             0.01, 0.02)
+    for found, wide in zip([*state[0], *state[1]], expected):
+        assert found.get_value() == pytest.approx(wide, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (300, 50), (2000, 150)])
+def test_column_means_equal_reference(rows, columns):
+    a = T.matrix()
+    values = normal(rows, columns)
+    found = function([a], column_means(a))(values)
+    assert found == pytest.approx(values.mean(axis=0, dtype=np.float64), abs=1e-5)
 
 
 def test_shapes_are_inferred():
