@@ -35,7 +35,7 @@ from bihm_repro.training.log import TrainingLog
 from bihm_repro.training.main_loop import MainLoop
 from bihm_repro.training.update import Update, compile_update
 
-__all__ = ["TrainingData", "Options", "assemble", "restore", "train"]
+__all__ = ["TrainingData", "Options", "assemble", "log_odds", "restore", "train"]
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,22 @@ def train(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | No
     The model ends with the parameters that were best on validation when all phases are over, and
     with the latest ones when training was paused.
     """
+    if recipe.model.visible_bias == "data":
+        model.set_values({**model.get_values(), "p0.b": log_odds(data.train)})
     loop = assemble(model, recipe, data, run, options or Options())
     if run is not None:
         restore(loop, run, data.fingerprint)
     return loop.run()
+
+
+def log_odds(examples: np.ndarray) -> np.ndarray:
+    """Return the log-odds of each column's mean, with one pseudo-count of each value.
+
+    >>> log_odds(np.array([[0, 1], [0, 1], [0, 1]])).round(3)
+    array([-1.386,  1.386])
+    """
+    ones = examples.sum(axis=0, dtype=np.float64) + 1
+    return np.log(ones) - np.log(len(examples) + 2 - ones)
 
 
 def assemble(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
 from bihm_repro.models.exact import ExactModel, random_parameters, states
+from bihm_repro.models.vae import VariationalAutoencoder
 from bihm_repro.recipes.recipe import Phase, Recipe, TrainingRecipe
 from bihm_repro.training import figures
+from bihm_repro.training.session import Options, TrainingData, train
 from bihm_repro.training.update import compile_update
 
 SIZES = (4, 3, 2)
@@ -172,3 +175,88 @@ def test_a_random_subset_is_the_same_for_the_same_seed_and_sorted():
 def test_log_mean_exp_survives_large_values():
     values = np.array([[-1e4, -1e4 + np.log(3.0)], [1e4, 1e4]])
     np.testing.assert_allclose(figures.log_mean_exp(values), [-1e4 + np.log(2.0), 1e4])
+
+
+CENTRED = TrainingRecipe(centred=True, l1=0.05)
+
+
+@pytest.mark.parametrize("phase", [Phase(samples=5, learning_rate=0.02),
+                                   Phase(samples=5, learning_rate=0.02, average_over=2)])
+def test_a_centred_update_goes_on_from_its_state_bit_for_bit(model, phase):
+    update = compile_update(model, CENTRED, phase, seed=4)
+    reset(model)
+    for _ in range(2):
+        update(X)
+    kept = model.get_values(), update.get_state(), update.draw
+    update(X[::-1])
+    wanted = {**model.get_values(), **update.get_state()}
+    assert np.array_equal(kept[1]["centre.q0.W"], X.mean(axis=0))
+    other = compile_update(model, CENTRED, phase, seed=4)
+    model.set_values(kept[0])
+    other.set_state(kept[1])
+    other.draw = kept[2]
+    other(X[::-1])
+    for name, value in {**model.get_values(), **other.get_state()}.items():
+        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
+
+
+def test_a_centred_step_of_size_zero_changes_no_parameter(model):
+    update = compile_update(model, CENTRED, Phase(samples=5, learning_rate=0.0), seed=4)
+    before = reset(model)
+    update(X)
+    for name, value in model.get_values().items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
+def test_a_centred_step_moves_the_logits_at_the_mean_input_by_the_bias_step_alone(model):
+    """c^T W + b changes by db: the step of the weights leaves a layer's mean response alone."""
+    update = compile_update(model, CENTRED, Phase(samples=5, learning_rate=0.02), seed=4)
+    plain = compile_update(model, TrainingRecipe(l1=0.05), Phase(samples=5, learning_rate=0.02),
+                           seed=4)
+    before = reset(model)
+    update(X)
+    after, centres = model.get_values(), update.get_state()
+    reset(model)
+    plain(X)
+    for layer in ("p0", "p1", "q0", "q1"):
+        centre = centres[f"centre.{layer}.W"]
+        moved = centre @ (after[f"{layer}.W"] - before[f"{layer}.W"]) + (
+            after[f"{layer}.b"] - before[f"{layer}.b"])
+        own = model.get_values()[f"{layer}.b"] - before[f"{layer}.b"]
+        np.testing.assert_allclose(moved, own, rtol=1e-4, atol=1e-6, err_msg=layer)
+        assert np.abs(centre).max() > 0.1
+
+
+@pytest.mark.parametrize(("training", "phase", "shrunk"), [
+    (TrainingRecipe(l1=5.0, step_rule="sgd"), {}, {"p0", "p1", "q0", "q1"}),
+    (TrainingRecipe(l1=5.0, l1_levels=1, step_rule="sgd"), {}, {"p0", "q0"}),
+    (TrainingRecipe(l1=5.0, l1_levels=0, step_rule="sgd"), {}, set()),
+    (TrainingRecipe(l1=0.0, step_rule="sgd"), {"l1": 5.0}, {"p0", "p1", "q0", "q1"}),
+    (TrainingRecipe(l1=5.0, step_rule="sgd"), {"l1": 0.0}, set())])
+def test_l1_is_that_of_the_phase_and_of_the_chosen_levels(model, training, phase, shrunk):
+    steps = []
+    for settings, own in ((training, phase), (TrainingRecipe(l1=0.0, step_rule="sgd"), {})):
+        update = compile_update(model, settings, Phase(samples=5, learning_rate=0.01, **own), 4)
+        before = reset(model)
+        update(X)
+        steps.append({name: value - before[name] for name, value in model.get_values().items()})
+    for name, step in steps[0].items():
+        penalty = 0.05 * np.sign(START[name]) if name.endswith("W") and name[:2] in shrunk else 0
+        np.testing.assert_allclose(step, steps[1][name] - penalty, atol=1e-5, err_msg=name)
+
+
+def test_a_model_without_binary_layers_is_not_centred():
+    made = VariationalAutoencoder(4, [2], hidden=[3]).allocate().initialize(0)
+    with pytest.raises(InputError, match="training.centred"):
+        compile_update(made, CENTRED, Phase(samples=1), seed=4)
+
+
+def test_the_visible_biases_start_at_the_log_odds_of_the_data(model):
+    recipe = Recipe.from_dict({"dataset": "own", "phases": [{"max_epochs": 1, "samples": 2,
+                                                             "learning_rate": 1e-9}],
+                               "model": {"layers": [3, 2], "visible_bias": "data"}})
+    reset(model)
+    train(model, recipe, TrainingData(X, X), options=Options(quiet=True))
+    ones = X.sum(axis=0)
+    np.testing.assert_allclose(model.get_values()["p0.b"], np.log((ones + 1) / (6 - ones)),
+                               atol=1e-5)
