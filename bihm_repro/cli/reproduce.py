@@ -173,8 +173,8 @@ def comparison(recorded: dict[str, float], now: dict[str, float]) -> tuple[str, 
 
 
 def _print_tables(args: argparse.Namespace, names: list[str]) -> None:
-    from bihm_repro.report.formats import to_markdown
     from bihm_repro.report.tables import build_tables, write_tables
+    from bihm_repro.report.tables.table import to_markdown
     from bihm_repro.runs.reader import read_runs
 
     groups = [group for group, wanted in (

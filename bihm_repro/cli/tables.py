@@ -12,27 +12,29 @@ __all__ = ["HELP", "add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("groups", nargs="*", default=["all"], metavar="GROUP",
-                        help="uci, mnist, ess, runs or all")
+    """Declare the arguments of the command."""
+    parser.add_argument(
+        "groups", nargs="*", default=["all"], metavar="GROUP", help="uci, mnist, ess, runs or all"
+    )
     parser.add_argument("--results", default="results", help="the folder of the run folders")
-    parser.add_argument("--out", default=None,
-                        help="where .md, .csv and .tex go (RESULTS/tables where not given)")
-    parser.add_argument("--readme", default=None, metavar="FILE",
-                        help="also put the results between the markers of this file")
+    parser.add_argument("--out", help="where .md, .csv and .tex are written (RESULTS/tables)")
+    parser.add_argument(
+        "--readme", metavar="FILE", help="also put the results between the markers of this file"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tables as Markdown and write them in three formats."""
+    """Print the tables as Markdown, write them in three formats, and write the claims page."""
     from bihm_repro.errors import InputError
     from bihm_repro.files import write_text
-    from bihm_repro.report.formats import to_markdown
+    from bihm_repro.report.claims import claims_page
     from bihm_repro.report.tables import (
         build_tables,
         readme_block,
         replace_readme_block,
         write_tables,
     )
+    from bihm_repro.report.tables.table import to_markdown
     from bihm_repro.runs.reader import read_runs
 
     runs, complaints = read_runs(args.results)
@@ -42,6 +44,10 @@ def run(args: argparse.Namespace) -> int:
     for line in complaints:
         print(line, file=sys.stderr)
     print(f"{len(written)} files written to {written[0].parent}", file=sys.stderr)
+    if "all" in args.groups or not args.groups:
+        page = Path(args.out or args.results) / "claims.md"
+        write_text(page, claims_page(runs))
+        print(f"{page}: the paper's claims", file=sys.stderr)
     if args.readme:
         readme = Path(args.readme)
         if not readme.is_file():

@@ -11,9 +11,7 @@ from PIL import Image
 from synthetic_runs import evaluation, write_run
 
 from bihm_repro.cli.main import main
-from bihm_repro.report.formats import Cell, Column, Table
-from bihm_repro.report.gallery import build_gallery
-from bihm_repro.report.html import table_html
+from bihm_repro.report.pages.gallery import build_gallery
 from bihm_repro.runs.reader import read_runs
 
 VOID = {"meta", "img", "br"}
@@ -77,19 +75,19 @@ def test_page_holds_tables_figures_animations_and_runs(results):
     text = " ".join(reader.text)
     assert "13.56 ± 0.05" in text and "-0.22" in text
     assert 'kind = "bihm"' in text and "12 of 30 epochs." in text
-    assert "Not drawn" in text and "samples, inpainting" in text
+    assert "Not shown" in text and "samples, inpainting" in text
     kinds = [picture["src"].split(";")[0] for picture in reader.pictures]
     assert sorted(kinds) == ["data:image/gif", "data:image/png", "data:image/png"]
     assert all(picture["alt"] for picture in reader.pictures)
 
 
-def test_nothing_has_to_be_fetched_and_links_lead_somewhere(results):
+def test_nothing_has_to_be_fetched_and_links_within_the_page_lead_somewhere(results):
     reader = parsed(results)
     assert all(picture["src"].startswith("data:") for picture in reader.pictures)
-    assert reader.links and all(link[1:] in reader.anchors for link in reader.links)
-    runs, _ = read_runs(results)
-    assert not re.search(r"(?:src|href)=\"https?:|url\(|@import|<script", build_gallery(runs,
-                                                                                       results))
+    inside = [link for link in reader.links if link.startswith("#")]
+    assert inside and all(link[1:] in reader.anchors for link in inside)
+    page = build_gallery(read_runs(results)[0], results)
+    assert not re.search(r"src=\"https?:|url\(|@import|<script|<link", page)
 
 
 def test_embedded_picture_is_the_file(results):
@@ -106,10 +104,53 @@ def test_text_of_others_is_escaped(results):
     assert "<script>" not in page and "&lt;script&gt;" in page
 
 
-def test_better_and_worse_are_told_apart():
-    table = Table("t", "T", [Column("a", "A"), Column("b", "B")],
-                  [[Cell(-0.1, signed=True), Cell(0.1, signed=True)]])
-    assert '<td class="better">-0.10</td><td class="worse">+0.10</td>' in table_html(table)
+def test_better_and_worse_are_told_apart(results):
+    write_run(results, "web", "web", evaluated=evaluation(-28.50))
+    page = build_gallery(read_runs(results)[0], results)
+    assert '<td class="better">-0.22</td>' in page and '<td class="worse">+0.36</td>' in page
+
+
+def test_page_begins_with_what_it_is_the_headline_picture_and_the_headline_table(results):
+    Image.new("L", (5, 4)).save(results / "figures" / "samples.png")
+    reader = parsed(results)
+    text = " ".join(reader.text)
+    places = [text.index(part) for part in ("is a generative model of binary data",
+                                            "Handwritten digits", "our BiHM beside", "Runs")]
+    assert places[0] < places[1] < places[2]
+    assert "digits" in reader.pictures[0]["alt"]
+
+
+def test_links_lead_to_files_and_parts_of_the_page(results):
+    (results / "gallery").mkdir()
+    (results / "gallery" / "demo.html").write_text("")
+    reader = parsed(results)
+    local = [link for link in reader.links if not link.startswith(("#", "https://arxiv.org/"))]
+    assert "demo.html" in local and "../figures/uci.png" in local
+    assert "../adult/evaluation.json" in local
+    assert all((results / "gallery" / link).is_file() for link in local)
+
+
+def test_speed_is_not_among_the_samples(results):
+    Image.new("L", (4, 4)).save(results / "bench.png")
+    (results / "bench.json").write_text("{}")
+    text = " ".join(parsed(results).text)
+    assert text.index("Time of one training update") > text.index("Samples")
+
+
+def test_pictures_have_captions_in_words(results):
+    Image.new("L", (3, 3)).save(results / "adult" / "inpainting-left.png")
+    Image.new("L", (3, 3)).save(results / "adult" / "samples-10.png")
+    text = " ".join(parsed(results).text)
+    assert "The left half of each picture is hidden and completed" in text
+    assert "Samples after 10 Gibbs iterations towards p*" in text
+
+
+def test_hostile_names_and_titles_are_harmless(results):
+    name = "x\x1b[31m\"><img src=1 onerror=alert(1)>"
+    write_run(results, name, "adult", evaluated=evaluation(-13.7))
+    runs, complaints = read_runs(results)
+    page = build_gallery(runs, results, [f"left out: {name}"])
+    assert "<img src=1" not in page and "\x1b" not in page
 
 
 def test_page_without_any_run(tmp_path):

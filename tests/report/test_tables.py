@@ -15,9 +15,8 @@ from synthetic_runs import evaluation, log_text, write_run
 
 from bihm_repro.cli.main import main
 from bihm_repro.errors import InputError
-from bihm_repro.report import mnist_tables, uci_tables
-from bihm_repro.report.formats import Cell, Column, Table, difference, to_csv, to_latex, to_markdown
-from bihm_repro.report.marks import marks_of
+from bihm_repro.report.footnotes import marks_of
+from bihm_repro.report.methods import method_of
 from bihm_repro.report.tables import (
     README_BEGIN,
     README_END,
@@ -25,6 +24,19 @@ from bihm_repro.report.tables import (
     readme_block,
     replace_readme_block,
     write_tables,
+)
+from bihm_repro.report.tables import mnist as mnist_tables
+from bihm_repro.report.tables import uci as uci_tables
+from bihm_repro.report.tables.runs import seeds_table
+from bihm_repro.report.tables.table import (
+    Cell,
+    Column,
+    Table,
+    difference,
+    plain_text,
+    to_csv,
+    to_latex,
+    to_markdown,
 )
 from bihm_repro.runs.reader import Estimate, main_run, read_runs, seed_groups
 
@@ -62,8 +74,8 @@ def runs(results):
 
 def cells(table: Table, first: str) -> dict[str, str]:
     """The texts of the row that starts with ``first``, by column key."""
-    row = next(row for row in table.rows if row[0].text() == first)
-    return {column.key: cell.text() for column, cell in zip(table.columns, row)}
+    row = next(row for row in table.rows if row[0].text == first)
+    return {column.key: cell.text for column, cell in zip(table.columns, row)}
 
 
 def test_uci_row_shows_ours_the_papers_and_the_difference(runs):
@@ -158,7 +170,7 @@ def test_details_say_where_our_layers_differ(runs):
 
 
 def test_seeds_mean_and_spread(runs):
-    row = cells(uci_tables.seeds_table(runs), "adult")
+    row = cells(seeds_table(runs), "adult")
     assert row["seeds"] == "3"
     assert row["mean_nll_p"] == "13.62" and row["spread"] == "0.07"
     assert (row["lowest"], row["highest"], row["difference"]) == ("13.56", "13.70", "-0.16")
@@ -167,7 +179,7 @@ def test_seeds_mean_and_spread(runs):
 
 def test_a_seed_counts_once(results):
     write_run(results, "adult-again", "adult", layers=ADULT, seed=1, evaluated=evaluation(-13.60))
-    row = cells(uci_tables.seeds_table(read_runs(results)[0]), "adult")
+    row = cells(seeds_table(read_runs(results)[0]), "adult")
     assert row["seeds"] == "3" and row["spread"] == "0.07"
 
 
@@ -214,11 +226,11 @@ def test_mnist_rows(runs):
 def test_sensitivity_to_the_number_of_samples(runs):
     table = mnist_tables.samples_table(runs)
     assert cells(table, "mnist§")["k_10"] == "87.50 ± 0.05"
-    assert [row[2].text() for row in table.rows] == ["-log p", "-log p*", "-log p"]
+    assert [row[2].text for row in table.rows] == ["-log p", "-log p*", "-log p"]
 
 
 def test_effective_sample_sizes(runs):
-    texts = [[cell.text() for cell in row] for row in mnist_tables.ess_table(runs).rows]
+    texts = [[cell.text for cell in row] for row in mnist_tables.ess_table(runs).rows]
     assert texts[0] == ["mnist", "BiHM", "p*", "7.00 ± 0.20§", "11.90 ± 1.10", "10,000", "100",
                         "mnist"]
     assert ["mnist", "RWS", "p", "—", "0.10 ± 0.06", "—", "—", "—"] in texts
@@ -266,10 +278,10 @@ def test_log_of_a_run_in_training_is_read_without_its_unfinished_line(tmp_path):
 
 
 def test_cells_round_without_a_negative_zero():
-    assert Cell(-0.001).text() == "0.00"
-    assert Cell(0.004, signed=True).text() == "0.00"
-    assert Cell(0.25, 0.125, 1).text() == "0.2 ± 0.1"
-    assert difference(Estimate(1.0), None).text() == "—"
+    assert Cell(-0.001).text == "0.00"
+    assert Cell(0.004, signed=True).text == "0.00"
+    assert Cell(0.25, 0.125, 1).text == "0.2 ± 0.1"
+    assert difference(Estimate(1.0), None).text == "—"
     assert "a\\|b" in to_markdown(Table("t", "T", [Column("a", "A")], [[Cell("a|b")]]))
     assert to_csv(Table("t", "T", [Column("a", "A")], [[Cell(0.1 + 0.2)]])) == "a,marks\n0.3,\n"
 
@@ -358,3 +370,61 @@ def test_report_needs_no_engine(results):
     output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout
     assert output.strip() == "[]"
+
+
+def test_main_run_is_chosen_on_validation_never_on_test(tmp_path):
+    """Neither is plainly named; the better on test has the first name, a later seed, fewer nats."""
+    for name, valid, test in (("dna-a", -91.0, -80.0), ("dna-b", -90.0, -95.0)):
+        folder = write_run(tmp_path, name, "dna", evaluated=evaluation(test))
+        status = json.loads((folder / "status.json").read_text())
+        (folder / "status.json").write_text(json.dumps({**status, "best_valid": valid}))
+    found, _ = read_runs(tmp_path)
+    assert main_run(found, "dna", "bihm").name == "dna-b"
+    assert cells(uci_tables.uci_table(found), "dna")["nll_p"] == "95.00 ± 0.05"
+
+
+@pytest.mark.parametrize("kind, extra, expected", [
+    ("bihm", "", "BiHM"), ("rws", "", "RWS"), ("bihm", 'p_layer = "darn"\n', "BiHM-DARN"),
+    ("rws", 'p_layer = ["nade", "bernoulli"]\n', "RWS-NADE"),
+    ("bihm", 'prior = "bernoulli"\n', "BiHM")])
+def test_a_method_is_a_kind_with_its_layers(tmp_path, kind, extra, expected):
+    write_run(tmp_path, "a", "dna", kind=kind, extra=extra)
+    assert method_of(read_runs(tmp_path)[0][0]) == expected
+
+
+def test_our_rows_follow_the_papers_in_the_table_of_models(results):
+    write_run(results, "rws-nade-adult", "adult", kind="rws", extra='p_layer = "nade"\n',
+              evaluated=evaluation(-13.1, star=False))
+    write_run(results, "bihm-darn-adult", "adult", extra='p_layer = "darn"\n',
+              evaluated=evaluation(-13.0))
+    table = uci_tables.models_table(read_runs(results)[0])
+    names = [row[0].text for row in table.rows]
+    assert names == [
+        "NADE", "EoNADE", "DARN", "RWS - NADE", "RWS-NADE, ours", "RBM", "RWS - SBN", "RWS, ours",
+        "BiHM -log p", "BiHM -log p, ours", "BiHM -log p*", "BiHM -log p*, ours",
+        "BiHM-DARN, ours"]
+    assert cells(table, "RWS-NADE, ours")["adult"] == "13.10"
+    assert cells(table, "BiHM -log p, ours")["adult"] == "13.56"
+    assert cells(table, "BiHM-DARN, ours")["dna"] == "—"
+
+
+def test_methods_that_the_paper_has_not_are_listed_on_mnist(results):
+    write_run(results, "mnist-darn", "binarized_mnist", extra='p_layer = "darn"\n',
+              evaluated=evaluation(-83.0))
+    table = mnist_tables.mnist_table(read_runs(results)[0])
+    assert cells(table, "BiHM-DARN (not in the paper)")["estimate"] == "83.00 ± 0.05"
+    assert cells(table, "BiHM (12 latent layers)")["estimate"] == "86.50 ± 0.05§"
+
+
+HOSTILE = "a|b\n<script>`x`\x1b[31m\u202eé[z](javascript:1)"
+
+
+def test_hostile_names_are_one_plain_line_in_every_format():
+    table = Table("t", HOSTILE, [Column("a", "A", left=True)], [[Cell(HOSTILE)]], [HOSTILE])
+    for text in (to_markdown(table), to_csv(table), to_latex(table)):
+        assert not set("\x1b\u202e\r") & set(text)
+    row = to_markdown(table).splitlines()[4]
+    assert row.count("|") - row.count("\\|") == 2
+    assert r"\<script\>\`x\`" in row and r"\[z\](javascript" in row
+    assert to_csv(table).count("\n") == 2
+    assert plain_text("a\x00b\u2028c") == "a b c"

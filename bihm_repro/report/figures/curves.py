@@ -1,8 +1,9 @@
-"""The paper's Figures 3 and 4 and a dot plot of its Table 1, from logs, traces and evaluations."""
+"""The paper's Figures 3 and 4 and the curve of one run, from logs, traces and evaluations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,98 +15,110 @@ from bihm_repro.report import paper
 from bihm_repro.report.figures.style import (
     COLUMN_WIDTH,
     PAPER_LINE,
-    SERIES,
-    Drawing,
-    Places,
+    Plot,
     new_figure,
     panel_title,
+    series_of,
 )
-from bihm_repro.report.mnist_tables import PAPER_LAYERS
+from bihm_repro.report.methods import method_of
 from bihm_repro.runs.reader import Run, main_run
 
-__all__ = ["draw_learning_curves", "draw_partition_function", "draw_run", "learning_curves",
-           "measured_counts", "measured_curve", "z_spread"]
+__all__ = [
+    "learning_curves",
+    "measured_counts",
+    "measured_curve",
+    "plot_comparison",
+    "plot_learning_curves",
+    "plot_partition_function",
+    "plot_run",
+    "z_spread",
+]
 
 MNIST = "binarized_mnist"
 INNER_STYLES = {1: ("#0b3c6f", "-", "o"), 10: ("#d1660a", "--", "s"), 100: ("#2f8f5b", "-.", "^")}
-SERIES_OF_KIND = {"bihm": "bihm p", "rws": "rws", "vae": "vae", "iwae": "iwae"}
 
 
-def _with_log(runs: Sequence[Run], kind: str) -> Run | None:
-    logged = [run for run in runs if not run.log.empty]
-    return main_run(logged, MNIST, kind, PAPER_LAYERS.get(kind))
+def _logged_run(runs: Sequence[Run], method: str) -> Run | None:
+    """The MNIST run of a method whose log has test measurements."""
+    logged = [run for run in runs if method_of(run) == method and measured_counts(run.log)]
+    layers = paper.MNIST_LAYERS.get(method)
+    found = (main_run(logged, MNIST, kind, layers) for kind in {run.kind for run in logged})
+    return next((run for run in found if run is not None), None)
 
 
 def measured_counts(log: pd.DataFrame) -> list[int]:
-    """The K at which the log has measured the test log p, ascending."""
-    counts = [int(name.rsplit("_", 1)[1]) for name in log.columns
-              if name.startswith("test_log_p_") and name.rsplit("_", 1)[1].isdigit()
-              and "tilde" not in name and log[name].notna().any()]
-    return sorted(counts)
+    """Return the K at which the log has measured the test log p, ascending."""
+    names = [name for name in log.columns if name.startswith("test_log_p_")]
+    counts = {name: name[len("test_log_p_") :] for name in names}
+    return sorted(int(k) for name, k in counts.items() if k.isdigit() and log[name].notna().any())
 
 
 def measured_curve(log: pd.DataFrame, samples: int) -> pd.DataFrame:
-    """Rows where the test was measured: updates, seconds, log_p, log_p_star and log_z2 in nats."""
+    """Return the rows with test measurements: updates, seconds, log_p, log_p_star, log_z2."""
     kept = log[log[f"test_log_p_{samples}"].notna()]
     curve = kept[["updates", "seconds"]].copy()
     curve["log_p"] = kept[f"test_log_p_{samples}"]
-    tilde = f"test_log_p_tilde_star_{samples}"
-    empty = pd.Series(np.nan, index=kept.index)
-    curve["log_z2"] = kept["log_z2"] if "log_z2" in kept else empty
-    curve["log_p_star"] = (kept[tilde] if tilde in kept else empty) - curve["log_z2"]
+    curve["log_z2"] = kept.get("log_z2", np.nan)
+    curve["log_p_star"] = kept.get(f"test_log_p_tilde_star_{samples}", np.nan) - curve["log_z2"]
     return curve.reset_index(drop=True)
 
 
 def _thousands(axes: Axes) -> None:
-    axes.xaxis.set_major_formatter(FuncFormatter(
-        lambda value, _: f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"))
+    def text(value: float, _: int) -> str:
+        return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
+
+    axes.xaxis.set_major_formatter(FuncFormatter(text))
 
 
-def _view_of(values: Sequence[float], span: float = 30.0) -> tuple[float, float]:
-    """Limits of the likelihood axis: the best with some air, and not more than ``span`` below."""
+def _limits(values: Sequence[float], span: float = 30.0) -> tuple[float, float]:
+    """Limits of the likelihood axis: the best, and not more than ``span`` below it."""
     finite = np.asarray([value for value in values if np.isfinite(value)])
     best, worst = finite.max(), finite.min()
     return max(worst, best - span) - 0.5, best + 0.06 * min(span, best - worst) + 0.5
 
 
-# -- Figure 3 ------------------------------------------------------------------------------------
+# -- Figure 3 --------------------------------------------------------------------------------------
 
 
-def draw_partition_function(runs: Sequence[Run], places: Places | None = None) -> Drawing:
-    """Figure 3: 2 log Z over A outer and B all samples; C its course during training."""
-    traced = main_run([run for run in runs if not run.z_trace.empty], MNIST, "bihm",
-                      PAPER_LAYERS["bihm"])
-    trained = _with_log([run for run in runs if _has_z(run)], "bihm")
-    left_out = []
+def plot_partition_function(
+    runs: Sequence[Run], data: str = "data", folder: Path | None = None
+) -> Plot:
+    """Figure 3: 2 log Z over A outer and B all samples; C during training."""
+    bihm = [run for run in runs if method_of(run) == "BiHM"]
+    layers = paper.MNIST_LAYERS["BiHM"]
+    traced = main_run([run for run in bihm if not run.z_trace.empty], MNIST, "bihm", layers)
+    trained = main_run([run for run in bihm if _has_z(run)], MNIST, "bihm", layers)
+    missing = []
     if traced is None:
-        left_out.append("A and B: no z_trace.csv of a BiHM run on binarized_mnist (`bihm evaluate "
-                        "RUN --z-trace` writes it)")
+        missing.append(
+            "A and B: no z_trace.csv of a BiHM run on binarized_mnist (`bihm evaluate "
+            "RUN --z-trace` writes it)"
+        )
     if trained is None:
-        left_out.append("C: no log of a BiHM run on binarized_mnist with 2 log Z measured")
+        missing.append("C: no log of a BiHM run on binarized_mnist with 2 log Z measured")
     if traced is None and trained is None:
-        return Drawing(None, left_out=left_out)
-    drawing = Drawing(new_figure(2.3), left_out=left_out)
-    parts = drawing.figure.subfigures(1, 3 if traced is not None and trained is not None
-                                      else 2 if traced is not None else 1, squeeze=False)[0]
+        return Plot(None, missing=missing)
+    plot = Plot(new_figure(2.3), missing=missing)
+    panels = 2 * (traced is not None) + (trained is not None)
+    parts = plot.figure.subfigures(1, panels, squeeze=False)[0]
     if traced is not None:
         spread = z_spread(traced.z_trace)
-        drawing.numbers[""] = spread
-        _draw_z(parts[0].subplots(), spread, "k_outer", "A", "outer samples $K_{outer}$")
-        _draw_z(parts[1].subplots(), spread, "total", "B", "all samples $K_{outer}\\,K_{inner}$")
+        plot.numbers[""] = spread
+        _plot_z(parts[0].subplots(), spread, "k_outer", "A", "outer samples $K_{outer}$")
+        _plot_z(parts[1].subplots(), spread, "total", "B", "all samples $K_{outer}\\,K_{inner}$")
     if trained is not None:
         curve = measured_curve(trained.log, measured_counts(trained.log)[-1])
-        drawing.numbers["-training"] = curve
-        _draw_training(parts[-1], curve)
-    return drawing
+        plot.numbers["-training"] = curve
+        _plot_training(parts[-1], curve)
+    return plot
 
 
 def _has_z(run: Run) -> bool:
-    return (not run.log.empty and "log_z2" in run.log and run.log["log_z2"].notna().any()
-            and bool(measured_counts(run.log)))
+    return bool(measured_counts(run.log)) and bool(run.log.get("log_z2", pd.Series()).notna().any())
 
 
 def z_spread(trace: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over runs of the estimate at each K_inner and K_outer."""
+    """Return mean and standard deviation over runs of 2 log Z at each K_inner and K_outer."""
     groups = trace.groupby(["k_inner", "k_outer"])["log_z2"]
     spread = groups.agg(mean="mean", deviation="std", runs="count").reset_index()
     spread["deviation"] = spread["deviation"].fillna(0.0)
@@ -113,104 +126,116 @@ def z_spread(trace: pd.DataFrame) -> pd.DataFrame:
     return spread
 
 
-def _draw_z(axes: Axes, spread: pd.DataFrame, over: str, letter: str, label: str) -> None:
+def _plot_z(axes: Axes, spread: pd.DataFrame, over: str, letter: str, label: str) -> None:
     for inner, part in spread.groupby("k_inner"):
         colour, dashes, marker = INNER_STYLES.get(inner, ("0.3", ":", "x"))
-        axes.fill_between(part[over], part["mean"] - part["deviation"],
-                          part["mean"] + part["deviation"], color=colour, alpha=0.15, linewidth=0)
-        axes.plot(part[over], part["mean"], color=colour, linestyle=dashes, marker=marker,
-                  markersize=2.5, label=f"$K_{{inner}}$ = {inner}{_of_runs(part)}")
+        low, high = part["mean"] - part["deviation"], part["mean"] + part["deviation"]
+        axes.fill_between(part[over], low, high, color=colour, alpha=0.15, linewidth=0)
+        runs = int(part["runs"].max())
+        axes.plot(
+            part[over],
+            part["mean"],
+            color=colour,
+            linestyle=dashes,
+            marker=marker,
+            markersize=2.5,
+            label=f"$K_{{inner}}$ = {inner}" + (f", {runs} runs" if runs > 1 else ""),
+        )
     axes.set_xscale("log")
     axes.set_xlabel(label)
     axes.set_ylabel("estimate of $2\\,\\log\\,Z$")
     panel_title(axes, letter, {"A": "over outer samples", "B": "over all samples"}[letter])
     low, high = axes.get_ylim()
-    axes.set_ylim(low - 0.45 * (high - low), high)      # room for the legend below the curves
+    axes.set_ylim(low - 0.45 * (high - low), high)  # room for the legend below the curves
     axes.legend(loc="lower right", handlelength=2.6)
 
 
-def _of_runs(part: pd.DataFrame) -> str:
-    runs = int(part["runs"].max())
-    return f", {runs} runs" if runs > 1 else ""
-
-
-def _draw_training(part: Figure, curve: pd.DataFrame) -> None:
+def _plot_training(part: Figure, curve: pd.DataFrame) -> None:
     upper, lower = part.subplots(2, 1, sharex=True, height_ratios=(1.7, 1))
-    every = max(1, len(curve) // 12)
-    for column, name in (("log_p", "bihm p"), ("log_p_star", "bihm p*")):
-        upper.plot(curve["updates"], curve[column],
-                   **SERIES[name].line(label=SERIES[name].label, markersize=2.5, markevery=every))
-    upper.set_ylim(*_view_of([*curve["log_p"], *curve["log_p_star"]]))
+    marks = {"markersize": 2.5, "markevery": max(1, len(curve) // 12)}
+    for column, name in (("log_p", "BiHM"), ("log_p_star", "BiHM p*")):
+        series = series_of(name)
+        upper.plot(curve["updates"], curve[column], **series.line(label=series.label, **marks))
+    upper.set_ylim(*_limits([*curve["log_p"], *curve["log_p_star"]]))
     upper.set_ylabel("test LL (nats)")
-    upper.legend(loc="best", handlelength=2.6)
-    lower.plot(curve["updates"], curve["log_z2"], **SERIES["log z2"].line(markersize=2.5,
-                                                                                markevery=every))
-    lower.set_ylabel(SERIES["log z2"].label)
+    upper.legend(loc="lower right", handlelength=2.6)
+    lower.plot(curve["updates"], curve["log_z2"], **series_of("log z2").line(**marks))
+    lower.set_ylabel(series_of("log z2").label)
     lower.set_xlabel("updates")
     _thousands(lower)
     panel_title(upper, "C", "during training")
 
 
-# -- Figure 4 ------------------------------------------------------------------------------------
+# -- Figure 4 --------------------------------------------------------------------------------------
 
 
 def learning_curves(runs: Sequence[Run]) -> tuple[pd.DataFrame, list[str]]:
-    """Test log p of each kind at the largest K that all have: kind, run, updates, minutes..."""
-    chosen, left_out = {}, []
-    for kind in SERIES_OF_KIND:
-        run = _with_log(runs, kind)
-        if run is None or not measured_counts(run.log):
-            left_out.append(f"no {kind.upper()} run on binarized_mnist with test figures in its "
-                            "log")
-        else:
-            chosen[kind] = run
-    common = set.intersection(*(set(measured_counts(run.log)) for run in chosen.values())) \
-        if chosen else set()
+    """Return the test log p of each method at the largest K that all have measured."""
+    methods = dict.fromkeys(["BiHM", "RWS", "VAE", "IWAE", *sorted(map(method_of, runs))])
+    found = {name: run for name in methods if (run := _logged_run(runs, name)) is not None}
+    missing = [
+        f"no {name} run on binarized_mnist with test measurements in its log"
+        for name in ("BiHM", "RWS", "VAE", "IWAE")
+        if name not in found
+    ]
+    counts = [set(measured_counts(run.log)) for run in found.values()]
+    common = set.intersection(*counts) if counts else set()
     if not common:
-        return pd.DataFrame(), left_out
+        return pd.DataFrame(), missing
     frames = []
-    for kind, run in chosen.items():
+    for name, run in found.items():
         curve = measured_curve(run.log, max(common))[["updates", "seconds", "log_p"]]
-        frames.append(curve.assign(kind=kind, run=run.name, samples=max(common),
-                                   minutes=curve["seconds"] / 60))
-    return pd.concat(frames, ignore_index=True), left_out
+        minutes = curve["seconds"] / 60
+        frames.append(curve.assign(method=name, run=run.name, samples=max(common), minutes=minutes))
+    return pd.concat(frames, ignore_index=True), missing
 
 
-def draw_learning_curves(runs: Sequence[Run], places: Places | None = None) -> Drawing:
+def plot_learning_curves(
+    runs: Sequence[Run], data: str = "data", folder: Path | None = None
+) -> Plot:
     """Figure 4: test log p(x) on MNIST over updates and over time."""
-    numbers, left_out = learning_curves(runs)
+    numbers, missing = learning_curves(runs)
     if numbers.empty:
-        return Drawing(None, left_out=left_out)
-    figure = new_figure(2.3)
+        return Plot(None, missing=missing)
+    figure, published = new_figure(2.45), -paper.MNIST_TEXT["nll_p"]
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, over, label in ((panels[0], "updates", "updates"),
-                              (panels[1], "minutes", "training time (minutes)")):
-        for kind, part in numbers.groupby("kind", sort=False):
-            series = SERIES[SERIES_OF_KIND[kind]]
-            name = "BiHM" if kind == "bihm" else series.label
-            axes.plot(part[over], part["log_p"], **series.line(
-                label=name, markersize=2.5, markevery=max(1, len(part) // 12)))
-        axes.axhline(paper.MNIST_TEXT["log_p"].value, **PAPER_LINE)
+    for axes, over, label in (
+        (panels[0], "updates", "updates"),
+        (panels[1], "minutes", "training time (minutes)"),
+    ):
+        for position, (name, part) in enumerate(numbers.groupby("method", sort=False)):
+            marks = {"markersize": 2.5, "markevery": max(1, len(part) // 12)}
+            line = series_of(name, position).line(label=name, **marks)
+            axes.plot(part[over], part["log_p"], **line)
+        axes.axhline(published, **PAPER_LINE)
         axes.set_xlabel(label)
     _thousands(panels[0])
-    reached = numbers.groupby("kind")["log_p"].max()      # each kind's best has to be in view
-    top = paper.MNIST_TEXT["log_p"].value
-    panels[0].set_ylim(*_view_of([*numbers["log_p"], top], max(30.0, top - reached.min() + 6)))
+    reached = numbers.groupby("method")["log_p"].max()  # the best of every method is in view
+    span = max(30.0, published - reached.min() + 6)
+    panels[0].set_ylim(*_limits([*numbers["log_p"], published], span))
     panels[0].set_ylabel(f"test $\\log\\,p(x)$, $K$ = {numbers['samples'].iloc[0]:,} (nats)")
-    panels[0].annotate("the paper's BiHM, $-84.3$", (1, paper.MNIST_TEXT["log_p"].value),
-                       xycoords=("axes fraction", "data"), xytext=(0, 2),
-                       textcoords="offset points", ha="right", va="bottom", fontsize=6.5)
+    panels[0].annotate(
+        f"the paper's BiHM, ${published}$",
+        (1, published),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 2),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize=6.5,
+    )
     panel_title(panels[0], "A", "over updates")
     panel_title(panels[1], "B", "over time")
-    panels[1].legend(loc="best", handlelength=2.6)
-    return Drawing(figure, {"": numbers}, left_out)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, handlelength=2.6)
+    return Plot(figure, {"": numbers}, missing)
 
 
-# -- one run -------------------------------------------------------------------------------------
+# -- single runs -----------------------------------------------------------------------------------
 
 
-def _view_of_run(log: pd.DataFrame, columns: Sequence[str]) -> tuple[float, float]:
-    """Limits that show how validation nears its best, whatever the first epochs and overfitting."""
+def _limits_of_run(log: pd.DataFrame, columns: Sequence[str]) -> tuple[float, float]:
+    """Limits that show validation near its best, whatever the first epochs and overfitting do."""
     values = log[columns[-1]].dropna()
     best = values.max()
     lower = min(values.quantile(0.1), best - 1)
@@ -219,40 +244,77 @@ def _view_of_run(log: pd.DataFrame, columns: Sequence[str]) -> tuple[float, floa
     return lower - margin, upper + margin
 
 
-def _of_equal_k(log: pd.DataFrame, ks: pd.Series | None) -> list[pd.DataFrame]:
-    """Parts of a log whose figures can be compared: with another K begins another line."""
-    if ks is None:
+def _of_equal_k(log: pd.DataFrame, counts: pd.Series | None) -> list[pd.DataFrame]:
+    """Parts of a log with the same K, since estimates with another K are not comparable."""
+    if counts is None:
         return [log]
-    return [part for _, part in log.groupby((ks != ks.shift()).cumsum())]
+    return [part for _, part in log.groupby((counts != counts.shift()).cumsum())]
 
 
-def draw_run(run: Run) -> Drawing:
-    """A run's own course: train and validation log p over updates, test where measured.
+def plot_run(run: Run) -> Plot:
+    """Training and validation log p over updates, and the test where measured.
 
-    A line breaks where the number of samples of its figures changes.
+    A line breaks where the number of samples of its estimates changes.
     """
     log = run.log
     columns = [name for name in ("train_log_p", "valid_log_p") if name in log]
     if log.empty or not columns or not log[columns].notna().any().any():
-        return Drawing(None, left_out=[f"{run.name}: no log yet"])
+        return Plot(None, missing=[f"{run.name}: no log yet"])
     figure = new_figure(1.9, COLUMN_WIDTH)
     axes = figure.subplots()
-    for name, colour, dashes, label, ks in (
-            ("train_log_p", "0.55", ":", "training", log.get("samples")),
-            ("valid_log_p", "#0b3c6f", "-", "validation", run.validation_counts)):
+    for name, colour, dashes, label, counts in (
+        ("train_log_p", "0.55", ":", "training", log.get("samples")),
+        ("valid_log_p", "#0b3c6f", "-", "validation", run.validation_counts),
+    ):
         if name in columns:
-            for part in _of_equal_k(log, ks):
+            for part in _of_equal_k(log, counts):
                 axes.plot(part["updates"], part[name], color=colour, linestyle=dashes, label=label)
                 label = None
     counts = measured_counts(log)
     if counts:
         curve = measured_curve(log, counts[-1])
-        axes.plot(curve["updates"], curve["log_p"], color="#d1660a", linestyle="none", marker="s",
-                  markersize=2.5, label=f"test, $K$ = {counts[-1]:,}",
-                  markevery=max(1, len(curve) // 20))
-    axes.set_ylim(*_view_of_run(log, columns))
+        axes.plot(
+            curve["updates"],
+            curve["log_p"],
+            color="#d1660a",
+            linestyle="none",
+            marker="s",
+            markersize=2.5,
+            label=f"test, $K$ = {counts[-1]:,}",
+            markevery=max(1, len(curve) // 20),
+        )
+    axes.set_ylim(*_limits_of_run(log, columns))
     axes.set_xlabel("updates")
     axes.set_ylabel("$\\log\\,p(x)$ (nats)")
     _thousands(axes)
     figure.legend(loc="outside upper center", ncols=3, handlelength=1.8, columnspacing=1.2)
-    return Drawing(figure, {"": log[["updates", "seconds", *columns]]})
+    return Plot(figure, {"": log[["updates", "seconds", *columns]]})
+
+
+def plot_comparison(runs: Sequence[Run]) -> Plot:
+    """Validation log p of several runs over updates and over time."""
+    shown = [run for run in runs if run.log.get("valid_log_p", pd.Series()).notna().any()]
+    missing = [f"{run.name}: no validation in its log" for run in runs if run not in shown]
+    if not shown:
+        return Plot(None, missing=missing)
+    figure = new_figure(2.4 + 0.13 * -(-len(shown) // 3))
+    panels = figure.subplots(1, 2, sharey=True)
+    frames = []
+    for position, run in enumerate(shown):
+        log = run.log[run.log["valid_log_p"].notna()]
+        series = series_of(f"\0{position}", position)
+        style = {"color": series.colour, "linestyle": series.dashes if position else "-"}
+        panels[0].plot(log["updates"], log["valid_log_p"], label=run.name, **style)
+        panels[1].plot(log["seconds"] / 60, log["valid_log_p"], **style)
+        frames.append(log[["updates", "seconds", "valid_log_p"]].assign(run=run.name))
+    best = [frame["valid_log_p"].max() for frame in frames]
+    late = [frame["valid_log_p"].quantile(0.25) for frame in frames]
+    panels[0].set_ylim(*_limits([*best, *late], max(30.0, max(best) - min(best) + 5)))
+    panels[0].set_ylabel("validation $\\log\\,p(x)$ (nats)")
+    panels[0].set_xlabel("updates")
+    panels[1].set_xlabel("training time (minutes)")
+    _thousands(panels[0])
+    handles, labels = panels[0].get_legend_handles_labels()
+    labels = [label.replace("$", r"\$") for label in labels]
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return Plot(figure, {"": pd.concat(frames, ignore_index=True)}, missing)

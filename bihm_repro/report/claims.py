@@ -1,0 +1,288 @@
+"""The claims of the paper, each with the runs that test it, their numbers and the outcome.
+
+Everything comes from run folders. A claim that no run tests says "not run".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bihm_repro.report import paper
+from bihm_repro.report.figures.curves import learning_curves
+from bihm_repro.report.figures.samples import FACES, model_run
+from bihm_repro.report.footnotes import comparable, marks_of
+from bihm_repro.report.methods import method_of, negative_log_likelihood
+from bihm_repro.report.tables.mnist import MNIST, RESAMPLED, mnist_run
+from bihm_repro.report.tables.table import Cell, Column, Table, to_markdown
+from bihm_repro.report.tables.uci import uci_run
+from bihm_repro.runs.reader import Run
+
+__all__ = ["Claim", "claims_page", "claims_table", "tested_claims"]
+
+HOLDS, FAILS, PARTLY, NOT_RUN = "holds", "does not hold", "holds in part", "not run"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, the outcome here, the numbers behind it and their runs."""
+
+    text: str
+    outcome: str = NOT_RUN
+    numbers: str = ""
+    runs: tuple[str, ...] = ()
+
+
+def _nll(run: Run, quantity: str = "log_p", samples: int | None = None) -> float:
+    return negative_log_likelihood(run, quantity, samples).value
+
+
+def _shown(run: Run, value: float, decimals: int = 2) -> str:
+    return f"{value:.{decimals}f}{marks_of(run)}"
+
+
+def _reached(
+    text: str, run: Run | None, quoted: float, quantity: str = "log_p", samples: int | None = None
+) -> Claim:
+    """A claim of the form "-log p is ``quoted``": holds if ours, rounded alike, is not above."""
+    estimate = negative_log_likelihood(run, quantity, samples)
+    if estimate is None:
+        return Claim(text)
+    gap = round(estimate.value, 1) - quoted
+    outcome = HOLDS if gap < 0.05 else FAILS
+    numbers = f"{_shown(run, estimate.value)}, {abs(gap):.1f} {'above' if gap > 0 else 'below'}"
+    return Claim(text, outcome, numbers if abs(gap) >= 0.05 else numbers.split(",")[0], (run.name,))
+
+
+def _mnist_numbers(runs: Sequence[Run]) -> list[Claim]:
+    bihm, resampled = mnist_run(runs), mnist_run(runs, "BiHM", RESAMPLED)
+    return [
+        _reached("MNIST: -log p is 84.3 with 12 layers", bihm, 84.3),
+        _reached("MNIST: -log p* is 84.6", bihm, 84.6, "log_p_star"),
+        _reached("MNIST: the bound on -log p (K = 1) is 89.2", bihm, 89.2, samples=1),
+        _reached("MNIST with resampled pixels: -log p is 82.9", resampled, 82.9),
+    ]
+
+
+def _uci_numbers(runs: Sequence[Run]) -> Claim:
+    text = "UCI: BiHM reaches the -log p of Table 1"
+    found = [(entry, uci_run(runs, entry)) for entry in paper.UCI]
+    found = [(entry, run) for entry, run in found if run is not None and comparable(run)]
+    gaps = {entry.name: round(_nll(run) - entry.nll_p, 2) for entry, run in found}
+    return _counted(text, {name: gap <= 0 for name, gap in gaps.items()},
+                    {name: f"{gap:+.2f}" for name, gap in gaps.items()},
+                    tuple(run.name for _, run in found))  # fmt: skip
+
+
+def _counted(
+    text: str, outcomes: dict[str, bool], numbers: dict[str, str], runs: tuple[str, ...]
+) -> Claim:
+    """A claim over several data sets: how many agree, and the number of each."""
+    if not outcomes:
+        return Claim(text)
+    agree = sum(outcomes.values())
+    outcome = HOLDS if agree == len(outcomes) else PARTLY if agree else FAILS
+    parts = ", ".join(f"{name} {numbers[name]}" for name in outcomes)
+    return Claim(text, outcome, f"{agree} of {len(outcomes)}: {parts}", runs)
+
+
+def _against_rws(runs: Sequence[Run]) -> list[Claim]:
+    text = "UCI: BiHM is as good as RWS or better, with deeper models"
+    pairs = [(entry, uci_run(runs, entry), uci_run(runs, entry, "RWS")) for entry in paper.UCI]
+    pairs = [row for row in pairs if row[1] is not None and row[2] is not None]
+    gaps = {entry.name: round(_nll(bihm) - _nll(rws), 2) for entry, bihm, rws in pairs}
+    uci = _counted(text, {name: gap <= 0 for name, gap in gaps.items()},
+                   {name: f"{gap:+.2f}" for name, gap in gaps.items()},
+                   tuple(run.name for row in pairs for run in row[1:]))  # fmt: skip
+    text = "MNIST: BiHM is better than RWS, VAE and IWAE"
+    bihm = mnist_run(runs)
+    others = {name: run for name in ("RWS", "VAE", "IWAE") if (run := mnist_run(runs, name))}
+    if bihm is None or not others:
+        return [uci, Claim(text)]
+    better = {name: _nll(bihm) <= _nll(run) for name, run in others.items()}
+    numbers = {name: _shown(run, _nll(run)) for name, run in others.items()}
+    claim = _counted(text, better, numbers, tuple(run.name for run in (bihm, *others.values())))
+    shown = f"BiHM {_shown(bihm, _nll(bihm))}; better than {claim.numbers}"
+    return [uci, Claim(text, claim.outcome, shown, claim.runs)]
+
+
+def _same_schedule(run: Run) -> str:
+    """What MNIST runs of different depth must share to be compared."""
+    kept = {key: value for key, value in run.recipe.items() if key not in ("title", "seed")}
+    model = {k: v for k, v in run.recipe.get("model", {}).items() if k != "layers"}
+    return json.dumps({**kept, "model": model}, sort_keys=True, default=str)
+
+
+def _depth(runs: Sequence[Run]) -> list[Claim]:
+    texts = ("MNIST: shallower models are worse", "MNIST: leaving out a layer makes it worse")
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.dataset == MNIST and method_of(run) == "BiHM" and run.evaluation is not None:
+            groups.setdefault(_same_schedule(run), []).append(run)
+    group = max(groups.values(), key=lambda group: len({run.layers for run in group}), default=[])
+    if len({run.layers for run in group}) < 2:
+        return [Claim(text) for text in texts]
+    deepest = max(group, key=lambda run: len(run.layers))
+    claims = []
+    for text, chosen in zip(
+        texts,
+        (
+            [run for run in group if len(run.layers) < len(deepest.layers) - 1],
+            [run for run in group if len(run.layers) == len(deepest.layers) - 1],
+        ),
+    ):
+        chosen = sorted(chosen, key=lambda run: (len(run.layers), run.name))
+        if not chosen:
+            claims.append(Claim(text))
+            continue
+        worse = {run.name: _nll(run) >= _nll(deepest) for run in chosen}
+        numbers = {run.name: f"({len(run.layers)} layers) {_shown(run, _nll(run))}"
+                   for run in chosen}  # fmt: skip
+        claim = _counted(text, worse, numbers, tuple(run.name for run in (deepest, *chosen)))
+        full = f"all {len(deepest.layers)} layers {_shown(deepest, _nll(deepest))}; worse in "
+        claims.append(Claim(text, claim.outcome, full + claim.numbers, claim.runs))
+    return claims
+
+
+def _layers_used(runs: Sequence[Run]) -> Claim:
+    text, run = "MNIST: all 12 layers are used", mnist_run(runs)
+    units = (run.evaluation.get("active_units") if run is not None else None) or []
+    units = units.get("units", []) if isinstance(units, dict) else units
+    counts = [unit.get("active", 0) if isinstance(unit, dict) else unit for unit in units]
+    if not counts:
+        return Claim(text, NOT_RUN, "no active units in the evaluation", (run.name,) if run else ())
+    used = sum(count > 0 for count in counts)
+    outcome = HOLDS if used == len(run.layers) else PARTLY
+    active = ", ".join(map(str, counts))
+    return Claim(text, outcome, f"{used} of {len(counts)} layers; units: {active}", (run.name,))
+
+
+def _over_k(runs: Sequence[Run]) -> Claim:
+    text = "MNIST: BiHM with K = 10 is above RWS with K = 10,000"
+    bihm, rws = mnist_run(runs), mnist_run(runs, "RWS")
+    if bihm is None or rws is None or 10 not in bihm.sample_counts:
+        return Claim(text)
+    most = rws.sample_counts[-1]
+    few, many = _nll(bihm, samples=10), _nll(rws)
+    outcome = HOLDS if few <= many and most >= 10_000 else PARTLY if few <= many else FAILS
+    numbers = f"BiHM, K = 10: {_shown(bihm, few)}; RWS, K = {most:,}: {_shown(rws, many)}"
+    return Claim(text, outcome, numbers, (bihm.name, rws.name))
+
+
+def _ess(runs: Sequence[Run]) -> Claim:
+    text = "MNIST: ESS of 11.9% for p*, 1.2% for p; RWS 0.10%, VAE 0.07% (K = 100,000)"
+    rows = [(row, mnist_run(runs, row.method)) for row in paper.MNIST_ESS]
+    found = {
+        f"{row.method} {row.target.replace('_star', '*')}": (run, run.ess(row.target).value)
+        for row, run in rows
+        if run is not None and run.ess(row.target) is not None
+    }
+    if "BiHM p*" not in found or len(found) < 3:
+        return Claim(text)
+    values = [value for _, value in found.values()]
+    outcome = HOLDS if values == sorted(values, reverse=True) else FAILS
+    counts = {name: run.evaluation["ess"].get("samples") for name, (run, _) in found.items()}
+    if outcome == HOLDS and (found["BiHM p*"][1] < 11.9 or min(counts.values()) < 100_000):
+        outcome = PARTLY
+    numbers = ", ".join(f"{name} {value:.2f}% (K = {counts[name]:,})"
+                        for name, (_, value) in found.items())  # fmt: skip
+    return Claim(
+        text, outcome, numbers, tuple(dict.fromkeys(run.name for run, _ in found.values()))
+    )
+
+
+def _log_z2(runs: Sequence[Run]) -> list[Claim]:
+    text = "2 log Z: 10 million samples give a standard error below 0.1"
+    run = mnist_run(runs)
+    if run is None or run.log_z2 is None:
+        first = Claim(text)
+    else:
+        error, samples = run.log_z2.standard_error, run.evaluation["log_z2"].get("samples", 0)
+        outcome = HOLDS if error is not None and error < 0.1 else FAILS
+        value = f"{run.log_z2.value:.2f} ± {error:.3f}, {samples:,} samples"
+        first = Claim(text, outcome, value, (run.name,))
+    text = "2 log Z: p and q come close; UCI, -2 log Z of at most the paper's"
+    found = [(entry, uci_run(runs, entry)) for entry in paper.UCI]
+    found = [row for row in found if row[1] is not None and row[1].log_z2 and comparable(row[1])]
+    close = {e.name: round(-run.log_z2.value, 2) <= e.minus_log_z2 for e, run in found}
+    numbers = {e.name: f"{-run.log_z2.value:.2f} ({e.minus_log_z2:.2f})" for e, run in found}
+    return [first, _counted(text, close, numbers, tuple(run.name for _, run in found))]
+
+
+def _learning(runs: Sequence[Run]) -> Claim:
+    text = "Learning curves: BiHM makes more progress per update than RWS and VAE"
+    curves, _ = learning_curves(runs)
+    if curves.empty or "BiHM" not in set(curves["method"]):
+        return Claim(text)
+    by_method = dict(list(curves.groupby("method", sort=False)))
+    ours, outcomes, numbers = by_method.pop("BiHM"), {}, {}
+    for name, curve in by_method.items():
+        last = min(curve["updates"].max(), ours["updates"].max())
+        here, there = (part[part["updates"] <= last]["log_p"] for part in (ours, curve))
+        if len(here) and len(there):
+            outcomes[name] = bool(here.iloc[-1] >= there.iloc[-1])
+            numbers[name] = (
+                f"{there.iloc[-1]:.1f} (BiHM {here.iloc[-1]:.1f}) after {last:,} updates"
+            )
+    return _counted(text, outcomes, numbers, tuple(dict.fromkeys(curves["run"])))
+
+
+def _pictures(runs: Sequence[Run]) -> list[Claim]:
+    claims = []
+    for text, names, figure in (
+        ("MNIST: samples of p* after ten Gibbs iterations are whole digits", (MNIST,), "samples"),
+        ("MNIST: hidden parts of digits are completed plausibly", (MNIST,), "inpainting"),
+        ("Faces: samples and inpainting on the Toronto Face Database", FACES, "faces"),
+    ):
+        run = model_run(runs, *names)
+        numbers = f"to be judged by eye: figures/{figure}.png"
+        if run is not None and figure == "faces" and run.dataset != "tfd":
+            numbers += f"; {run.dataset} in place of the Toronto faces"
+        claims.append(Claim(text, "shown", numbers, (run.name,)) if run else Claim(text))
+    return claims
+
+
+CLAIMS: tuple[Callable[[Sequence[Run]], Claim | list[Claim]], ...] = (
+    _mnist_numbers,
+    _uci_numbers,
+    _against_rws,
+    _depth,
+    _layers_used,
+    _over_k,
+    _ess,
+    _log_z2,
+    _learning,
+    _pictures,
+)
+
+
+def tested_claims(runs: Sequence[Run]) -> list[Claim]:
+    """Return every claim with its outcome in ``runs``."""
+    found = [claim(runs) for claim in CLAIMS]
+    return [one for part in found for one in (part if isinstance(part, list) else [part])]
+
+
+def claims_table(runs: Sequence[Run]) -> Table:
+    """One row per claim of the paper."""
+    columns = (
+        Column("claim", "claim of the paper", left=True),
+        Column("outcome", "here", left=True),
+        Column("numbers", "numbers", left=True),
+        Column("runs", "runs", left=True),
+    )
+    rows = [
+        [Cell(claim.text), Cell(claim.outcome), Cell(claim.numbers or None),
+         Cell(", ".join(claim.runs) or None)]
+        for claim in tested_claims(runs)
+    ]  # fmt: skip
+    notes = [
+        "-log p in nats on the test split; marks such as § are explained below the tables of the "
+        "results. A difference counts as none where it rounds to zero.",
+    ]
+    return Table("claims", "The paper's claims, and whether they hold here", columns, rows, notes)
+
+
+def claims_page(runs: Sequence[Run]) -> str:
+    """Return the page ``results/claims.md``."""
+    return to_markdown(claims_table(runs), heading="#")

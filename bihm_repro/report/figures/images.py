@@ -1,0 +1,136 @@
+"""Images that a run's parameters make: samples of p and of p*, and inpainting.
+
+They need ``model.npz`` and numpy; inpainting also needs the data set for its test images. The
+random numbers are seeded, so the same run gives the same image. Images are grey levels, 0 to 255
+for means 0 to 1. A figure keeps them as CSV beside a record of the model they came from, and they
+are read from there as long as the model is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bihm_repro.datasets.catalogue import CATALOGUE
+from bihm_repro.report.figures.style import source_path
+from bihm_repro.runs.reader import Run
+
+__all__ = [
+    "Images",
+    "cached_images",
+    "grey_levels",
+    "image_shape",
+    "inpaint",
+    "model_of",
+    "pixel_frame",
+    "random_test_images",
+    "sample_means",
+    "source_of",
+]
+
+SEED = 20160625
+Images = dict[str, np.ndarray]
+"""Grey levels (n, pixels), uint8, by the suffix of their CSV's name."""
+
+
+def image_shape(run: Run) -> tuple[int, int] | None:
+    """Return rows and columns of the data set's images; None where its rows are no images."""
+    entry = CATALOGUE.get(run.dataset)
+    return None if entry is None else entry.image_shape
+
+
+def grey_levels(means: np.ndarray) -> np.ndarray:
+    """Round means in [0, 1], of any shape, to grey levels 0 to 255."""
+    return np.rint(255 * np.asarray(means)).astype(np.uint8)
+
+
+def pixel_frame(images: np.ndarray) -> pd.DataFrame:
+    """Return one row per image, one column per pixel."""
+    return pd.DataFrame(images).add_prefix("pixel_")
+
+
+def source_of(run: Run, **settings: object) -> dict[str, object]:
+    """Return what decides the images: the run, the content of its model, seed and ``settings``."""
+    digest = hashlib.sha256(run.model_path.read_bytes()).hexdigest()
+    return {"run": run.name, "model_sha256": digest, "seed": SEED, **settings}
+
+
+def cached_images(
+    stem: Path | None,
+    source: dict[str, object],
+    suffixes: tuple[str, ...],
+    make: Callable[[], Images],
+) -> Images:
+    """Return the images saved under ``stem`` if they came from this ``source``, else make them."""
+    try:
+        if stem is None or json.loads(source_path(stem).read_text(encoding="utf-8")) != source:
+            return make()
+        frames = {part: pd.read_csv(stem.with_name(f"{stem.name}{part}.csv")) for part in suffixes}
+        return {suffix: frame.to_numpy(dtype=np.uint8) for suffix, frame in frames.items()}
+    except (OSError, ValueError):
+        return make()
+
+
+def model_of(run: Run):
+    """Return the numpy form of a run's model."""
+    from bihm_repro.samplers.directed import DirectedPair
+
+    with np.load(run.model_path, allow_pickle=False) as stored:
+        return DirectedPair({name: stored[name] for name in stored.files if name != "meta"})
+
+
+def sample_means(run: Run, n: int, gibbs_steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means of p(x|h_1) for ``n`` chains, at their start in p and after the steps.
+
+    Both have shape (n, data_dim); the second comes from the first by Gibbs sampling of p*.
+    """
+    from bihm_repro.samplers.gibbs import gibbs_chain, start_chain
+
+    model, generator = model_of(run), np.random.default_rng(SEED)
+    chain = start_chain(model, model.sample_p(n, generator), generator)
+    before = model.expected_x(chain.h1)
+    *_, last = [chain, *gibbs_chain(model, chain, gibbs_steps, generator, _settings())]
+    return before, model.expected_x(last.h1)
+
+
+def _settings():
+    """The paper's sampler: fresh proposals only, so that chains move on."""
+    from bihm_repro.samplers.gibbs import GibbsSettings
+
+    return GibbsSettings(proposals=50, keep_current=False)
+
+
+def random_test_images(run: Run, n: int, folder: str = "data") -> np.ndarray:
+    """Choose ``n`` random rows of the test split, (n, data_dim) of 0 and 1."""
+    from bihm_repro.datasets.load import load_dataset
+
+    rows = load_dataset(str(run.recipe["dataset"]), folder).splits["test"]
+    chosen = np.random.default_rng(SEED).choice(len(rows), size=n, replace=False)
+    return np.asarray(rows[chosen], dtype=np.float32)
+
+
+def inpaint(run: Run, images: np.ndarray, repeats: int, gibbs_steps: int) -> Images:
+    """Complete each of ``images`` (n, data_dim), of which a random part is hidden.
+
+    Returns ``""`` the completions by independent chains (n * repeats, pixels), known pixels as
+    they are and the others as means, ``"-original"`` the images and ``"-known"``, 1 where a pixel
+    is known: a half or a block is hidden in each.
+    """
+    from bihm_repro.samplers.inpainting import MASKS, inpainting_chain, known_pixels
+
+    model, generator = model_of(run), np.random.default_rng(SEED + 1)
+    shape, masks = image_shape(run), generator.choice(MASKS, len(images))
+    known = np.concatenate([known_pixels(str(mask), shape, 1, generator) for mask in masks])
+    start, kept = np.repeat(images, repeats, axis=0), np.repeat(known, repeats, axis=0)
+    *_, last = inpainting_chain(model, start, kept, gibbs_steps, generator, _settings())
+    means = np.where(kept, start, model.expected_x(last.h1))
+    return {
+        "": grey_levels(means),
+        "-original": grey_levels(images),
+        "-known": known.astype(np.uint8),
+    }

@@ -1,0 +1,58 @@
+"""The names of models in tables, and the run that represents each of them.
+
+A method is a kind of model with its conditional distributions: ``BiHM``, ``BiHM-DARN`` (a BiHM
+with a DARN layer), ``RWS-NADE``, ``NADE``. A new kind appears in the tables without a change here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bihm_repro.runs.reader import Estimate, Run, main_run
+
+__all__ = ["method_of", "method_run", "methods_in", "negative_log_likelihood"]
+
+TITLES = {"bihm": "BiHM"}
+LAYER_FIELDS = ("p_layer", "q_layer", "prior")
+
+
+def _layer_types(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        return (value,)
+    values = value.values() if isinstance(value, dict) else value or ()
+    return [name for part in values for name in _layer_types(part)]
+
+
+def method_of(run: Run) -> str:
+    """Return the title of a run's method, such as ``BiHM`` or ``RWS-NADE``."""
+    title = TITLES.get(run.kind, run.kind.upper())
+    model = run.recipe.get("model", {})
+    types = {name.upper() for field in LAYER_FIELDS for name in _layer_types(model.get(field))}
+    for name in ("NADE", "DARN"):
+        if name in types and name not in title:
+            return f"{title}-{name}"
+    return title
+
+
+def methods_in(runs: Iterable[Run]) -> list[str]:
+    """Return the methods of the evaluated runs, each once, by name."""
+    return sorted({method_of(run) for run in runs if run.evaluation is not None})
+
+
+def method_run(
+    runs: Sequence[Run], dataset: str, method: str, layers: Sequence[int] | None = None
+) -> Run | None:
+    """Return the evaluated run that represents a method on a data set; chosen on validation."""
+    candidates = [run for run in runs if run.evaluation is not None and method_of(run) == method]
+    kinds = dict.fromkeys(run.kind for run in candidates)
+    found = (main_run(candidates, dataset, kind, layers) for kind in kinds)
+    return next((run for run in found if run is not None), None)
+
+
+def negative_log_likelihood(
+    run: Run | None, quantity: str = "log_p", samples: int | None = None
+) -> Estimate | None:
+    """Return an estimate of a run with the sign of the paper's tables; None where it has none."""
+    estimate = None if run is None else run.estimate(quantity, samples)
+    return None if estimate is None else estimate.negated()
