@@ -67,7 +67,7 @@ class Model:
         ``training`` has fields of a recipe's ``[training]`` section (``l1``, ``batch_size``, ...);
         ``out`` makes it a run folder that can be paused, resumed and loaded.
         """
-        from bihm_repro.datasets.fingerprints import fingerprint_of_splits
+        from bihm_repro.datasets.checks import fingerprint_of_splits
         from bihm_repro.training.session import Options, TrainingData
         from bihm_repro.training.session import train as run_training
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bihm_repro.datasets.catalogue import CATALOGUE
+from bihm_repro.datasets.registry import DATASETS
 
 LOG_HEADER = ("phase,epoch,updates,seconds,learning_rate,samples,train_log_p,"
               "train_log_p_tilde_star,valid_log_p,valid_log_p_tilde_star,valid_bound,best,"
@@ -53,7 +53,7 @@ def write_run(results: Path, name: str, dataset: str, *, kind: str = "bihm",
          "seconds": 90.0, "best_valid": -10.0, "engine": "theano 1.1.2",
          "commit": "0123456789abcdef"}))
     if evaluated is not None:
-        sizes = CATALOGUE[dataset].sizes if dataset in CATALOGUE else {"test": 500}
+        sizes = DATASETS[dataset].sizes if dataset in DATASETS else {"test": 500}
         evaluated = {"n_examples": sizes["test"], **evaluated}
         (folder / "evaluation.json").write_text(json.dumps(evaluated))
     if epochs:

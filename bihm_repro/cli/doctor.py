@@ -115,10 +115,10 @@ def _jax_device() -> str:
 
 
 def _show_data(folder: Path) -> list[str]:
-    from bihm_repro.datasets.catalogue import CATALOGUE
+    from bihm_repro.datasets.registry import DATASETS
 
     found = sorted(path.stem for path in folder.glob("*.hdf5"))
-    missing = sorted(set(CATALOGUE) - set(found))
+    missing = sorted(set(DATASETS) - set(found))
     _show("data", f"{folder}: {', '.join(found) or 'none yet'}")
     if missing:
         _show("", f"missing: {', '.join(missing)}; fetch with: bihm data NAME")

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     choose(args.engine, args.device, args.threads)
     folder = RunDirectory(args.run)
     name = folder.recipe.dataset    # a clear line where this is no run folder
-    from bihm_repro.datasets.load import load_dataset
+    from bihm_repro.datasets.dataset import load_dataset
     from bihm_repro.estimators.evaluate import evaluate_run, write_z_trace
 
     if args.z_trace is not None:

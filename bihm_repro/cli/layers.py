@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     """Print a table for each run."""
     import numpy as np
 
-    from bihm_repro.datasets.load import load_dataset
+    from bihm_repro.datasets.dataset import load_dataset
     from bihm_repro.estimators.layer_use import layer_use
     from bihm_repro.runs.layout import RunDirectory
     from bihm_repro.samplers.directed import DirectedPair

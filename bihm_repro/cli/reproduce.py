@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bihm_repro.errors import InputError, SetupError
 
 if TYPE_CHECKING:
-    from bihm_repro.datasets.load import Dataset
+    from bihm_repro.datasets.dataset import Dataset
     from bihm_repro.recipes.recipe import Recipe
     from bihm_repro.runs.layout import RunDirectory
 
@@ -117,7 +117,7 @@ def _obtain_data(name: str, recipe: Recipe, args: argparse.Namespace,
                  alone: bool = True) -> Dataset | None:
     """Load the recipe's data, fetching them where needed; None where they cannot be had."""
     from bihm_repro.datasets.convert import convert
-    from bihm_repro.datasets.load import load_dataset
+    from bihm_repro.datasets.dataset import load_dataset
 
     if recipe.dataset.endswith((".hdf5", ".h5")):
         return load_dataset(recipe.dataset, args.data)

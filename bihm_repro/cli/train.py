@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bihm_repro.errors import InputError
 
 if TYPE_CHECKING:
-    from bihm_repro.datasets.load import Dataset
+    from bihm_repro.datasets.dataset import Dataset
     from bihm_repro.recipes.recipe import Recipe
     from bihm_repro.runs.layout import RunDirectory
     from bihm_repro.training.budget import Budget
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, then evaluate; 130 where training was interrupted."""
-    from bihm_repro.datasets.load import load_dataset
+    from bihm_repro.datasets.dataset import load_dataset
     from bihm_repro.engine.choice import choose
     from bihm_repro.recipes.recipe import Recipe, find_recipe
     from bihm_repro.runs.layout import RunDirectory

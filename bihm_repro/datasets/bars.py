@@ -26,7 +26,7 @@ _KEY = 0x6261_7273
 def draw_bars(count: int, stream: int) -> np.ndarray:
     """Draw ``(count, 16)`` uint8 images; the same ``stream`` number gives the same images."""
     raw = np.random.Philox(key=[_KEY, stream]).random_raw(count)
-    bits = (raw[:, None] >> np.arange(59, 64, dtype=np.uint64)[None, :] & np.uint64(1))
+    bits = raw[:, None] >> np.arange(59, 64, dtype=np.uint64)[None, :] & np.uint64(1)
     bits = bits.astype(np.uint8)
     rows = np.repeat(bits[:, 1:], SIDE, axis=1)
     columns = np.tile(bits[:, 1:], (1, SIDE))
@@ -35,8 +35,7 @@ def draw_bars(count: int, stream: int) -> np.ndarray:
 
 def generate_splits(sizes: dict[str, int]) -> dict[str, np.ndarray]:
     """Draw independent splits of the given sizes, each from a stream of its own."""
-    return {name: draw_bars(count, stream)
-            for stream, (name, count) in enumerate(sizes.items())}
+    return {name: draw_bars(count, stream) for stream, (name, count) in enumerate(sizes.items())}
 
 
 def log_probability(images: np.ndarray) -> np.ndarray:

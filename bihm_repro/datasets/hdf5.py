@@ -3,13 +3,22 @@
 One source, ``features`` of shape ``(examples, dim)`` with the dimension labels ``batch`` and
 ``feature``, holds train, valid and test one after the other. The root attribute ``split`` is
 Fuel's table: a row for each split and source, with ``start``, ``stop``, a reference to
-``indices``, ``available`` and ``comment``. Our own attributes stand beside it and do not disturb
-Fuel.
+``indices``, ``available`` and ``comment``. Fuel ignores our further attributes.
+
+A damaged file can crash or hang the HDF5 library. So a file that we write carries the SHA-256 of
+its content in its user block (the first 512 bytes, which HDF5 leaves to the application), and is
+opened only if the digest is right. A file without a digest is read by a child process with limits
+on time and memory.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,18 +28,27 @@ from typing import Any
 import h5py
 import numpy as np
 
-from bihm_repro.datasets.catalogue import how_to_make
+from bihm_repro.datasets.checks import MAX_BYTES, check_header
+from bihm_repro.datasets.readers import read_npz, refusing
+from bihm_repro.datasets.registry import SPLITS
 from bihm_repro.errors import InputError
 from bihm_repro.files import written_atomically
 
-__all__ = ["SPLITS", "Contents", "image_shape_of", "read_fuel_file", "sweep",
-           "write_fuel_file"]
+__all__ = [
+    "Contents",
+    "copy_to_npz",
+    "image_shape_of",
+    "read_fuel_file",
+    "remove_leftovers",
+    "write_fuel_file",
+]
 
-SPLITS = ("train", "valid", "test")
 SOURCE = "features"
-_UNREADABLE = (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError, MemoryError,
-               AttributeError)
-"""What h5py raises on a file that is truncated, corrupt or not HDF5 at all."""
+_BLOCK = 512
+_MARK = b"bihm-repro sha256 "
+_PREFIX = "split "
+_SECONDS = 120
+"""How long a child process may take to read a file."""
 
 
 @dataclass(frozen=True)
@@ -46,53 +64,87 @@ class Contents:
 
 def _split_table(bounds: Mapping[str, tuple[int, int]]) -> np.ndarray:
     """Return Fuel's ``split`` attribute for contiguous splits of the one source."""
-    dtype = np.dtype([
-        ("split", f"S{max(map(len, bounds))}"), ("source", f"S{len(SOURCE)}"),
-        ("start", np.int64), ("stop", np.int64),
-        ("indices", h5py.special_dtype(ref=h5py.Reference)),
-        ("available", np.bool_), ("comment", "S1")])
-    table = np.empty(len(bounds), dtype=dtype)
-    for row, (name, (start, stop)) in zip(table, bounds.items()):
-        row["split"], row["source"] = name.encode(), SOURCE.encode()
-        row["start"], row["stop"] = start, stop
-        row["indices"], row["available"], row["comment"] = h5py.Reference(), True, b"."
-    return table
+    dtype = np.dtype(
+        [
+            ("split", f"S{max(map(len, bounds))}"),
+            ("source", f"S{len(SOURCE)}"),
+            ("start", np.int64),
+            ("stop", np.int64),
+            ("indices", h5py.special_dtype(ref=h5py.Reference)),
+            ("available", np.bool_),
+            ("comment", "S1"),
+        ]
+    )
+    rows = [
+        (name.encode(), SOURCE.encode(), start, stop, h5py.Reference(), True, b".")
+        for name, (start, stop) in bounds.items()
+    ]
+    return np.array(rows, dtype=dtype)
 
 
-def write_fuel_file(path: str | os.PathLike[str], splits: Mapping[str, np.ndarray],
-                    attributes: Mapping[str, Any]) -> None:
+def write_fuel_file(
+    path: str | os.PathLike[str],
+    splits: Mapping[str, np.ndarray],
+    attributes: Mapping[str, Any],
+) -> None:
     """Write ``splits``, arrays ``(examples, dim)`` of one dtype, to ``path``, atomically."""
     arrays = {name: splits[name] for name in SPLITS}
-    total = sum(len(rows) for rows in arrays.values())
-    first = arrays["train"]
-    with written_atomically(path) as temporary, h5py.File(temporary, "w") as file:
-        features = file.create_dataset(SOURCE, (total, first.shape[1]), dtype=first.dtype)
-        features.dims[0].label, features.dims[1].label = "batch", "feature"
-        bounds, start = {}, 0
-        for name, rows in arrays.items():
-            bounds[name] = (start, start + len(rows))
-            features[start:start + len(rows)] = rows
-            start += len(rows)
-        file.attrs["split"] = _split_table(bounds)
-        for key, value in attributes.items():
-            file.attrs[key] = value
+    total, first = sum(map(len, arrays.values())), arrays["train"]
+    with written_atomically(path) as temporary:
+        with h5py.File(temporary, "w", userblock_size=_BLOCK) as file:
+            features = file.create_dataset(SOURCE, (total, first.shape[1]), dtype=first.dtype)
+            features.dims[0].label, features.dims[1].label = "batch", "feature"
+            bounds, start = {}, 0
+            for name, rows in arrays.items():
+                bounds[name] = (start, start + len(rows))
+                features[start : start + len(rows)] = rows
+                start += len(rows)
+            file.attrs["split"] = _split_table(bounds)
+            for key, value in attributes.items():
+                file.attrs[key] = value
+        digest = _digest(temporary)
+        with open(temporary, "rb+") as handle:
+            handle.write(_MARK + digest.encode())
 
 
-def sweep(path: Path) -> None:
-    """Remove the temporary files that a killed writer of ``path`` left behind."""
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of what follows the user block."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as handle:
+        handle.seek(_BLOCK)
+        for block in iter(lambda: handle.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a digest is recorded in the user block; a wrong one is refused."""
+    with open(path, "rb") as handle:
+        block = handle.read(len(_MARK) + 64)
+    if not block.startswith(_MARK):
+        return False
+    if _digest(path).encode() != block[len(_MARK) :]:
+        raise InputError("it is damaged: its SHA-256 is not the one it was written with")
+    return True
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files that a killed writer of ``path`` left."""
     for leftover in path.parent.glob(f".{path.stem}.*{path.suffix}"):
-        process = leftover.name[len(path.stem) + 2:].partition("-")[0]
-        # Untouched for a minute: a writer on another machine, whose number means nothing here,
-        # would have touched it.
-        if process.isdigit() and not _is_running(int(process)) \
-                and time.time() - leftover.stat().st_mtime > 60:
+        process = leftover.name[len(path.stem) + 2 :].partition("-")[0]
+        # A process number of another machine means nothing here, but its file would be recent.
+        if (
+            process.isdecimal()
+            and not _is_running(int(process))
+            and time.time() - leftover.stat().st_mtime > 60
+        ):
             leftover.unlink(missing_ok=True)
 
 
 def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True
@@ -106,40 +158,120 @@ def image_shape_of(shape: tuple[int, ...]) -> tuple[int, int] | None:
     return (shape[1], shape[2]) if len(shape) == 3 else None
 
 
-def _rows_of(file: h5py.File, row: np.void) -> np.ndarray:
+def _checked(name: str, dataset: Any) -> h5py.Dataset:
+    """Return ``dataset`` unless its values are elsewhere than in this file, or too large."""
+    if not isinstance(dataset, h5py.Dataset):
+        raise InputError(f"{name} is not a data set")
+    if dataset.is_virtual or dataset.external:
+        raise InputError(f"the values of {name} are in other files, which are not read")
+    check_header(name, dataset.shape, dataset.dtype)
+    return dataset
+
+
+def _rows_of(file: h5py.File, source: h5py.Dataset, row: np.void) -> np.ndarray:
     """Read the rows of one line of the ``split`` table, flattened to ``(examples, dim)``."""
-    source = file[row["source"].decode()]
     start, stop, size = int(row["start"]), int(row["stop"]), len(source)
     if not 0 <= start <= stop <= size:
-        raise ValueError(f"split {row['split'].decode()} spans {start} to {stop} of {size} rows")
+        raise InputError(f"split {row['split'].decode()} spans {start} to {stop} of {size} rows")
     if row["indices"]:
-        # h5py wants increasing indices: reading all and picking serves every order.
-        rows = source[...][file[row["indices"]][...]]
+        # h5py needs increasing indices; reading all rows and choosing works for every order.
+        rows = source[...][_checked("indices", file[row["indices"]])[...]]
     else:
         rows = source[start:stop]
     return rows.reshape(len(rows), -1)
 
 
-def read_fuel_file(path: str | os.PathLike[str]) -> Contents:
+def _read(path: Path) -> Contents:
+    """Read a file in this process."""
+    with h5py.File(path, "r") as file:
+        link = file.get(SOURCE, getlink=True) if SOURCE in file else None
+        if "split" not in file.attrs or link is None:
+            raise InputError(
+                f"Fuel's layout is missing: it needs a data set {SOURCE!r} and the root attribute "
+                f"'split'"
+            )
+        if not isinstance(link, h5py.HardLink):
+            raise InputError(f"{SOURCE} is a link to another place, which is not read")
+        source = _checked(SOURCE, file[SOURCE])
+        splits = {
+            row["split"].decode(): _rows_of(file, source, row)
+            for row in file.attrs["split"]
+            if row["source"].decode() == SOURCE and row["available"]
+        }
+        attributes = {key: value for key, value in file.attrs.items() if key != "split"}
+        return Contents(splits, attributes, image_shape_of(source.shape))
+
+
+_CHILD = (
+    "import sys; path, output, *sys.path = sys.argv[1:]; "
+    "from bihm_repro.datasets.hdf5 import copy_to_npz; copy_to_npz(path, output)"
+)
+
+
+def _read_in_child(path: Path) -> Contents:
+    """Read a file in a child process, which hands over its content as an npz file."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "contents.npz"
+        command = [sys.executable, "-c", _CHILD, os.path.abspath(path), str(output), *sys.path]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise InputError(f"reading it took more than {_SECONDS} seconds") from None
+        if done.returncode:
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            known = done.returncode == 2 and lines
+            raise InputError(lines[-1] if known else "the HDF5 library could not read it")
+        arrays = read_npz(output, list)
+    header = json.loads(arrays.pop("header").tobytes())
+    shape = header["image_shape"]
+    splits = {name[len(_PREFIX) :]: rows for name, rows in arrays.items()}
+    return Contents(splits, header["attributes"], tuple(shape) if shape else None)
+
+
+def copy_to_npz(path: str, output: str) -> None:
+    """Read ``path`` within limits and write its content to the npz file ``output``.
+
+    This is what the child process runs; its exit status is 2 where the file is refused.
+    """
+    _limit_resources()
+    try:
+        contents = _read(Path(path))
+        plain = {
+            key: value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+            for key, value in contents.attributes.items()
+        }
+        header = {"attributes": plain, "image_shape": contents.image_shape}
+        packed = np.frombuffer(json.dumps(header, default=str).encode(), dtype=np.uint8)
+        splits = {_PREFIX + name: rows for name, rows in contents.splits.items()}
+        np.savez(output, header=packed, **splits)
+    except Exception as error:
+        print(" ".join(str(error).split())[:300] or type(error).__name__, file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def _limit_resources() -> None:
+    try:
+        import resource
+    except ImportError:  # Not on Windows; the parent's time limit remains.
+        return
+    for kind, limit in (
+        (resource.RLIMIT_AS, 2 * MAX_BYTES),
+        (resource.RLIMIT_FSIZE, 2 * MAX_BYTES),
+        (resource.RLIMIT_CPU, _SECONDS),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(kind, (limit, limit))
+
+
+def read_fuel_file(path: str | os.PathLike[str], advice: str = "") -> Contents:
     """Read the ``features`` of every split of ``path``; any Fuel file with that source will do.
 
     Images are flattened to ``(examples, dim)``. A file that is truncated, corrupt, or without
-    Fuel's layout is refused with an :class:`InputError`.
+    Fuel's layout is refused with an :class:`InputError` that ends with ``advice``.
     """
     path = Path(path)
-    try:
-        with h5py.File(path, "r") as file:
-            if "split" not in file.attrs or SOURCE not in file:
-                raise ValueError(f"Fuel's layout is missing: it needs a data set {SOURCE!r} and "
-                                 f"the root attribute 'split'")
-            table = file.attrs["split"]
-            splits = {row["split"].decode(): _rows_of(file, row) for row in table
-                      if row["source"].decode() == SOURCE and row["available"]}
-            attributes = {key: value for key, value in file.attrs.items() if key != "split"}
-            shape = image_shape_of(file[SOURCE].shape)
-    except (FileNotFoundError, PermissionError):
-        raise
-    except _UNREADABLE as error:
-        raise InputError(f"{path}: not a readable data file ({' '.join(str(error).split())}); "
-                         f"make it again with {how_to_make(path.stem)}") from error
-    return Contents(splits, attributes, shape)
+    with refusing(path, "data", advice):
+        try:
+            return _read(path) if _is_ours(path) else _read_in_child(path)
+        except InputError as error:
+            raise ValueError(str(error)) from error

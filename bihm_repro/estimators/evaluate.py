@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bihm_repro.datasets.load import Dataset, load_dataset
+from bihm_repro.datasets.dataset import Dataset, load_dataset
 from bihm_repro.errors import InputError
 from bihm_repro.estimators.effective_sample_size import estimate_effective_sample_size
 from bihm_repro.estimators.log_likelihood import estimate_log_likelihood

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bihm_repro.datasets.catalogue import CATALOGUE
+from bihm_repro.datasets.registry import DATASETS
 from bihm_repro.runs.reader import Run
 
 __all__ = ["comparable", "marks_of", "notes_for"]
@@ -41,7 +41,7 @@ def marks_of(run: Run | None) -> str:
         return ""
     evaluation = run.evaluation or {}
     exactness = evaluation.get("data_exactness")
-    entry, examples = CATALOGUE.get(run.dataset), evaluation.get("n_examples")
+    entry, examples = DATASETS.get(run.dataset), evaluation.get("n_examples")
     conditions = {
         # An evaluation that does not say so used the surrogate division.
         SURROGATE_SPLIT: run.dataset == "web" and exactness != "exact",

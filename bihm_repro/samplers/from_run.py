@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 
-from bihm_repro.datasets.catalogue import CATALOGUE
-from bihm_repro.datasets.load import Dataset, load_dataset
+from bihm_repro.datasets.dataset import Dataset, load_dataset
+from bihm_repro.datasets.registry import DATASETS
 from bihm_repro.errors import InputError
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.samplers.directed import DirectedPair
@@ -54,8 +54,8 @@ def picture_shape(
     name = folder.recipe.dataset
     if given:
         shape = parse_shape(given)
-    elif name in CATALOGUE:
-        shape = CATALOGUE[name].image_shape
+    elif name in DATASETS:
+        shape = DATASETS[name].image_shape
     else:
         shape = load_dataset(name, data).image_shape
     if shape is None:

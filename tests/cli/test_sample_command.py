@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from bihm_repro.cli import inpaint, sample
-from bihm_repro.datasets.load import load_dataset
+from bihm_repro.datasets.dataset import load_dataset
 from bihm_repro.errors import InputError
 from bihm_repro.models.exact import random_parameters
 from bihm_repro.recipes.recipe import Recipe

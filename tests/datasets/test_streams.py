@@ -1,13 +1,20 @@
 """Streams: order, resumption, binarization, and what a batch costs."""
 
+import hashlib
 import pickle
 
 import numpy as np
 import pytest
+from picklable_itertools.extras import partition_all
 
-from bihm_repro.datasets.draws import bernoulli, uniform_rows
-from bihm_repro.datasets.schemes import SequentialScheme, ShuffledScheme, shuffled_order
-from bihm_repro.datasets.streams import BatchStream
+from bihm_repro.datasets.streams import (
+    BatchStream,
+    ShuffledScheme,
+    bernoulli,
+    fixed_sample,
+    shuffled_order,
+    uniform_rows,
+)
 from bihm_repro.errors import InputError
 
 
@@ -40,14 +47,27 @@ def test_order_depends_on_seed_and_epoch_alone():
     assert (order_of(first, 4) != order_of(BatchStream(numbered(200), 7, seed=4), 4)).any()
 
 
-def test_order_is_pinned():
-    # Pinned: numpy promises that Philox's raw words never change, so resumed runs stay the same.
+def test_order_and_bits_are_pinned():
+    # Committed runs resume with these bits: numpy promises that Philox's raw words never change.
     assert shuffled_order(8, seed=0, epoch=0).tolist() == [5, 6, 1, 0, 3, 4, 2, 7]
+    uniform = np.random.Philox(key=[1, 2]).random_raw(50 * 13).reshape(50, 13) / 2.0**64
+    digest = hashlib.sha256()
+    for array, binarize in ((uniform.astype("f4"), True), ((uniform > 0.5).astype("u1"), False)):
+        for shuffled in (True, False):
+            stream = BatchStream(array, 7, seed=9, shuffled=shuffled, binarize=binarize)
+            for epoch, start in ((0, 0), (3, 2)):
+                for batch in stream.epoch(epoch, start):
+                    digest.update(batch.tobytes())
+    digest.update(fixed_sample((uniform * 255).astype("u1"), 255, "valid").tobytes())
+    assert digest.hexdigest() == (
+        "1c21b0b8673649ab237f57a063803e3d953e7e50f8288968f40a42cf61a9e8bb"
+    )
 
 
 def test_every_position_is_equally_likely():
-    places = np.array([np.flatnonzero(shuffled_order(10, 5, epoch) == 0)[0]
-                       for epoch in range(4000)])
+    places = np.array(
+        [np.flatnonzero(shuffled_order(10, 5, epoch) == 0)[0] for epoch in range(4000)]
+    )
     counts = np.bincount(places, minlength=10)
     standard_error = np.sqrt(4000 * 0.1 * 0.9)
     assert np.abs(counts - 400).max() < 4 * standard_error
@@ -65,15 +85,19 @@ def test_starting_in_the_middle_gives_the_rest_bit_for_bit(shuffled, binarize, s
         assert np.array_equal(left, right)
 
 
-def test_request_iterators_continue_after_pickling():
-    for scheme in (SequentialScheme(23, 5), ShuffledScheme(23, 5, seed=1, epoch=2)):
-        requests = scheme.get_request_iterator()
-        next(requests), next(requests)
-        copy = pickle.loads(pickle.dumps(requests))
-        left, right = list(requests), list(copy)
-        assert len(left) == 3
-        assert [np.arange(23)[r].tolist() for r in left] == [np.arange(23)[r].tolist()
-                                                            for r in right]
+@pytest.mark.parametrize("shuffled", [True, False])
+@pytest.mark.parametrize("binarize", [True, False])
+def test_an_epoch_continues_after_pickling(shuffled, binarize):
+    array = np.random.default_rng(0).random((23, 9), dtype=np.float32)
+    stream = BatchStream(array, 5, seed=2, shuffled=shuffled, binarize=binarize)
+    epoch = stream.epoch(3)
+    next(epoch), next(epoch)
+    copy = pickle.loads(pickle.dumps(epoch))
+    left, right = list(epoch), list(copy)
+    assert len(left) == len(right) == 3
+    assert all(np.array_equal(a, b) for a, b in zip(left, right))
+    again = pickle.loads(pickle.dumps(stream)).epoch(3, 2)
+    assert all(np.array_equal(a, b) for a, b in zip(left, again))
 
 
 def test_fresh_binarization_each_epoch_with_the_right_means():
@@ -93,8 +117,10 @@ def test_fresh_binarization_each_epoch_with_the_right_means():
 
 def test_binarization_does_not_depend_on_the_batch_size():
     grey = np.random.default_rng(1).random((50, 13), dtype=np.float32)
-    small, large = (np.concatenate(list(BatchStream(grey, size, seed=9, binarize=True).epoch(2)))
-                    for size in (3, 50))
+    small, large = (
+        np.concatenate(list(BatchStream(grey, size, seed=9, binarize=True).epoch(2)))
+        for size in (3, 50)
+    )
     assert np.array_equal(small, large)
 
 
@@ -120,8 +146,10 @@ def test_float_slices_pass_without_a_copy_and_bytes_are_converted():
             assert batch.dtype == np.float32 and batch.flags.c_contiguous
 
 
-@pytest.mark.parametrize("arguments", [
-    {"batch_size": 0}, {"seed": -1}, {"array": np.zeros((0, 3))}, {"array": np.zeros(3)}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"batch_size": 0}, {"seed": -1}, {"array": np.zeros((0, 3))}, {"array": np.zeros(3)}],
+)
 def test_bad_streams_are_refused(arguments):
     given = {"array": numbered(), "batch_size": 5, "seed": 0, **arguments}
     with pytest.raises(InputError):
@@ -138,9 +166,7 @@ def test_a_start_outside_the_epoch_is_refused():
 
 def test_requests_are_those_of_fuels_own_batching():
     """Fuel cut its epochs with picklable-itertools; our schemes ask for the same rows."""
-    extras = pytest.importorskip("picklable_itertools.extras",
-                                 reason="picklable-itertools ends at Python 3.11")
     order = shuffled_order(23, seed=4, epoch=2)
-    fuels = [list(rows) for rows in extras.partition_all(5, list(order))]
+    fuels = [list(rows) for rows in partition_all(5, list(order))]
     ours = [list(rows) for rows in ShuffledScheme(23, 5, seed=4, epoch=2).get_request_iterator()]
     assert ours == fuels

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bihm_repro.cli.main import main
-from bihm_repro.datasets.load import load_dataset
+from bihm_repro.datasets.dataset import load_dataset
 
 RECIPE = """
 dataset = "bars"

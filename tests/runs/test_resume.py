@@ -20,7 +20,7 @@ from bihm_repro.runs.layout import RunDirectory
 KILLS = 20
 PARENT = """
 import json, os, random, signal, sys, time
-from bihm_repro.datasets.load import load_dataset
+from bihm_repro.datasets.dataset import load_dataset
 from bihm_repro.estimators.evaluate import evaluate_run
 from bihm_repro.models.build import build_model
 from bihm_repro.recipes.recipe import Recipe

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bihm_repro.datasets.catalogue import CATALOGUE
+from bihm_repro.datasets.registry import DATASETS
 from bihm_repro.report.figures.style import source_path
 from bihm_repro.runs.reader import Run
 
@@ -40,7 +40,7 @@ Images = dict[str, np.ndarray]
 
 def image_shape(run: Run) -> tuple[int, int] | None:
     """Return rows and columns of the data set's images; None where its rows are no images."""
-    entry = CATALOGUE.get(run.dataset)
+    entry = DATASETS.get(run.dataset)
     return None if entry is None else entry.image_shape
 
 
@@ -107,7 +107,7 @@ def _settings():
 
 def random_test_images(run: Run, n: int, folder: str = "data") -> np.ndarray:
     """Choose ``n`` random rows of the test split, (n, data_dim) of 0 and 1."""
-    from bihm_repro.datasets.load import load_dataset
+    from bihm_repro.datasets.dataset import load_dataset
 
     rows = load_dataset(str(run.recipe["dataset"]), folder).splits["test"]
     chosen = np.random.default_rng(SEED).choice(len(rows), size=n, replace=False)

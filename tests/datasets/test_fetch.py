@@ -1,16 +1,20 @@
 """Downloads against a local server that behaves as badly as the real network."""
 
 import hashlib
+import http.client
 import http.server
+import itertools
 import socket
 import threading
 import urllib.error
 import urllib.request
+from functools import partial
 
 import pytest
 
-from bihm_repro.datasets.download import Policy, Unreachable, fetch
-from bihm_repro.errors import SetupError
+from bihm_repro.datasets import fetch as module
+from bihm_repro.datasets.fetch import Policy, Unreachable, fetch
+from bihm_repro.errors import InputError, SetupError
 
 BODY = bytes(range(256)) * 1000
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -58,11 +62,12 @@ def ranged(handler, tag='"one"', body=BODY):
     wanted = handler.headers.get("Range")
     if not wanted or handler.headers.get("If-Range") != tag:
         return handler.answer(200, body, ETag=tag)
-    start = int(wanted[len("bytes="):-1])
+    start = int(wanted[len("bytes=") : -1])
     if start >= len(body):
         return handler.answer(416, Content_Range=f"bytes */{len(body)}")
-    handler.answer(206, body[start:], ETag=tag,
-                   Content_Range=f"bytes {start}-{len(body) - 1}/{len(body)}")
+    handler.answer(
+        206, body[start:], ETag=tag, Content_Range=f"bytes {start}-{len(body) - 1}/{len(body)}"
+    )
 
 
 def cut_at(count, **headers):
@@ -72,6 +77,7 @@ def cut_at(count, **headers):
         handler.answer(200, BODY[:count], length=len(BODY), **headers)
         handler.wfile.flush()
         handler.connection.shutdown(socket.SHUT_RDWR)
+
     return step
 
 
@@ -94,10 +100,12 @@ def serve():
     def start(*script):
         server = Server(*script)
         server.released = threading.Event()
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01},
-                         daemon=True).start()
+        threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
         servers.append(server)
         return server
+
     yield start
     for server in servers:
         server.released.set()
@@ -161,6 +169,7 @@ def test_a_part_that_the_server_no_longer_has_is_dropped(serve, tmp_path, patien
 def test_a_wrong_part_is_dropped(serve, tmp_path, patience):
     def misplaced(handler):
         handler.answer(206, BODY[:50], Content_Range=f"bytes 0-49/{len(BODY)}")
+
     server = serve(cut_at(1000), misplaced, whole)
     assert fetch(server.url, tmp_path, policy=patience[0]).read_bytes() == BODY
 
@@ -211,19 +220,115 @@ def test_a_host_that_is_not_there_is_unreachable(tmp_path, patience):
             fetch(url, tmp_path, policy=patience[0])
 
 
-def test_a_host_that_swallows_connections_is_given_up_after_two_tries(tmp_path, monkeypatch,
-                                                                    patience):
+def test_a_host_that_swallows_connections_is_given_up_after_two_tries(
+    tmp_path, monkeypatch, patience
+):
     calls = []
 
-    def swallowed(request, timeout):
-        calls.append(request.full_url)
-        raise urllib.error.URLError(TimeoutError("timed out"))
-    monkeypatch.setattr(urllib.request, "urlopen", swallowed)
+    class Swallowing:
+        def open(self, request, timeout):
+            calls.append(request.full_url)
+            raise urllib.error.URLError(TimeoutError("timed out"))
+
+    monkeypatch.setattr(module, "_opener", Swallowing)
     with pytest.raises(Unreachable, match="given up after 2 tries"):
         fetch("http://example.invalid/adult.npz", tmp_path, policy=patience[0])
     assert len(calls) == 2
 
 
-def test_other_addresses_are_refused(tmp_path):
-    with pytest.raises(SetupError, match="only http"):
-        fetch("file:///etc/hostname", tmp_path)
+@pytest.mark.parametrize(
+    "address",
+    [
+        "file:///etc/hostname",
+        "ftp://example.invalid/x.npz",
+        "http://",
+        "http://[::1/x",
+        "https:x",
+        "http://example.invalid:99999/x",
+        "http://example.invalid:8²/x",
+        "http://a b/x",
+        "http://a/\n",
+    ],
+)
+def test_other_addresses_are_refused(tmp_path, address):
+    with pytest.raises(InputError, match="not an http or https address"):
+        fetch(address, tmp_path)
+
+
+def redirect(target):
+    return lambda handler: handler.answer(302, Location=target)
+
+
+def test_a_redirect_within_http_is_followed(serve, tmp_path):
+    target = serve(whole)
+    assert fetch(serve(redirect(target.url)).url, tmp_path).read_bytes() == BODY
+
+
+@pytest.mark.parametrize("target", ["ftp://127.0.0.1/adult.npz", "file:///etc/hostname"])
+def test_a_redirect_to_another_scheme_is_refused(serve, tmp_path, patience, target):
+    with pytest.raises(SetupError, match="(?i)redirect"):
+        fetch(serve(redirect(target)).url, tmp_path, policy=patience[0])
+
+
+def test_a_redirect_from_https_to_http_is_refused():
+    handler = module._SameSchemeRedirects()
+    request = urllib.request.Request("https://example.invalid/a")
+    headers = http.client.HTTPMessage()
+    with pytest.raises(SetupError, match="redirects to 'http://example.invalid/a'"):
+        handler.redirect_request(request, None, 302, "Found", headers, "http://example.invalid/a")
+    assert handler.redirect_request(request, None, 302, "Found", headers, "https://b.invalid/a")
+
+
+def test_a_server_that_ignores_if_range_is_asked_for_the_whole_file(serve, tmp_path, patience):
+    other = BODY[::-1]
+
+    def another_version(handler):
+        handler.answer(
+            206,
+            other[1000:],
+            ETag='"two"',
+            Content_Range=f"bytes 1000-{len(other) - 1}/{len(other)}",
+        )
+
+    server = serve(
+        cut_at(1000), another_version, lambda handler: handler.answer(200, other, ETag='"two"')
+    )
+    assert fetch(server.url, tmp_path, policy=patience[0]).read_bytes() == other
+    assert [request.get("Range") for request in server.requests] == [None, "bytes=1000-", None]
+
+
+def test_a_file_that_claims_or_proves_to_be_too_large_is_refused(serve, tmp_path):
+    policy = Policy(tries=1, max_bytes=len(BODY) - 1)
+
+    def endless(handler):
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(BODY)
+
+    for step in (whole, endless):
+        with pytest.raises(SetupError, match="larger than 255999 bytes"):
+            fetch(serve(step).url, tmp_path, policy=policy)
+        assert leftovers(tmp_path) == []
+
+
+def ticking(seconds):
+    """A clock that advances by ``seconds`` at each look."""
+    return partial(next, itertools.count(0.0, seconds))
+
+
+def test_a_download_ends_at_its_deadline(serve, tmp_path):
+    policy = Policy(tries=3, deadline=10, clock=ticking(4), sleep=lambda _: None)
+    with pytest.raises(SetupError, match="not complete after 10 seconds"):
+        fetch(serve(whole).url, tmp_path, policy=policy)
+
+
+def test_a_slow_server_is_given_up(serve, tmp_path):
+    policy = Policy(tries=2, timeout=5, min_rate=1e6, clock=ticking(6), sleep=lambda _: None)
+    with pytest.raises(SetupError, match="given up after 2 tries .slower than"):
+        fetch(serve(whole).url, tmp_path, policy=policy)
+
+
+@pytest.mark.parametrize("length", ["²", "١", "-1", "1e3", "9" * 5000])
+def test_odd_digits_in_headers_are_no_numbers(length):
+    assert module._number(length) is None
+    assert module._number("0123") == 123

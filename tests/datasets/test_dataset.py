@@ -1,63 +1,61 @@
 """The catalogue, the generated set, the file's layout, and loading."""
 
 import math
-import os
 import shutil
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
 from bihm_repro.datasets import bars, load_dataset
-from bihm_repro.datasets.catalogue import CATALOGUE, find_entry
+from bihm_repro.datasets.checks import fingerprint_of_rows, fingerprint_of_splits
 from bihm_repro.datasets.convert import convert
-from bihm_repro.datasets.fingerprints import fingerprint_of_rows, fingerprint_of_splits
 from bihm_repro.datasets.hdf5 import write_fuel_file
+from bihm_repro.datasets.registry import DATASETS, dataset_info
 from bihm_repro.errors import InputError
-
-TITLES = {"binarized_mnist": (784, 50000, 10000, 10000), "mnist": (784, 50000, 10000, 10000),
-          "adult": (123, 5000, 1414, 26147), "connect4": (126, 16000, 4000, 47557),
-          "dna": (180, 1400, 600, 1186), "mushrooms": (112, 2000, 500, 5624),
-          "nips": (500, 400, 100, 1240), "ocr_letters": (128, 32152, 10000, 10000),
-          "rcv1": (150, 40000, 10000, 150000), "rcv1_surrogate": (150, 8000, 1000, 1000),
-          "web": (300, 14000, 3188, 32561), "tfd": (2304, 98058, 418, 835),
-          "bars": (16, 2000, 500, 500)}
 
 
 def random_splits(dim=9, grey=False, seed=0):
     random = np.random.default_rng(seed)
     sizes = {"train": 30, "valid": 10, "test": 20}
     high = 256 if grey else 2
-    return {name: random.integers(0, high, size=(count, dim)).astype(np.uint8)
-            for name, count in sizes.items()}
+    return {
+        name: random.integers(0, high, size=(count, dim)).astype(np.uint8)
+        for name, count in sizes.items()
+    }
 
 
 def own_file(path, splits, grey=False, **more):
-    attributes = {"name": path.stem, "exactness": "own", "source": "test", "converter_version": 1,
-                  "grey": grey, "levels": 255 if grey else 1,
-                  "fingerprint": fingerprint_of_splits(splits, binary=not grey), **more}
+    attributes = {
+        "name": path.stem,
+        "exactness": "own",
+        "source": "test",
+        "converter_version": 1,
+        "grey": grey,
+        "levels": 255 if grey else 1,
+        "fingerprint": fingerprint_of_splits(splits, binary=not grey),
+        **more,
+    }
     write_fuel_file(path, splits, attributes)
     return path
 
 
-@pytest.mark.parametrize("name", TITLES)
-def test_the_catalogue_knows_the_published_sizes(name):
-    entry = CATALOGUE[name]
-    assert (entry.dim, *entry.sizes.values()) == TITLES[name]
-    assert entry.citation and entry.title
-    assert all(len(value) == 64 for value in entry.fingerprints.values())
-    if entry.image_shape:
-        assert math.prod(entry.image_shape) == entry.dim
+@pytest.mark.parametrize("info", DATASETS.values(), ids=str)
+def test_what_is_registered_is_consistent(info):
+    assert list(info.sizes) == ["train", "valid", "test"] and info.citation and info.title
+    assert all(len(value) == 64 for value in info.fingerprints.values())
+    assert info.image_shape is None or math.prod(info.image_shape) == info.dim
+    assert not info.unverified or "unverified" in info.note
 
 
-def test_the_catalogue_has_no_other_names():
-    assert set(CATALOGUE) == set(TITLES)
+def test_only_these_splits_are_unverified():
+    unverified = {info.name: info.unverified for info in DATASETS.values() if info.unverified}
+    assert unverified == {"rcv1": ["train", "test"], "tfd": ["train", "valid", "test"]}
 
 
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(InputError, match="did you mean connect4.*mushrooms.*bihm data import"):
-        find_entry("connect-4")
+        dataset_info("connect-4")
 
 
 def test_the_fingerprint_ignores_the_order_of_rows_and_nothing_else():
@@ -72,7 +70,7 @@ def test_the_fingerprint_ignores_the_order_of_rows_and_nothing_else():
 
 
 def test_bars_have_the_entropy_that_is_claimed():
-    every = (np.arange(2 ** 16)[:, None] >> np.arange(16) & 1).astype(np.uint8)
+    every = (np.arange(2**16)[:, None] >> np.arange(16) & 1).astype(np.uint8)
     log_p = bars.log_probability(every)
     p = np.exp(log_p)
     possible = p > 0
@@ -95,62 +93,10 @@ def test_bars_load_without_a_file_and_are_pinned(tmp_path):
     assert (data.dim, data.image_shape, data.exactness) == (16, (4, 4), "generated")
     assert data.entropy == bars.ENTROPY and not data.grey
     for name, rows in data.splits.items():
-        assert fingerprint_of_rows(rows) == CATALOGUE["bars"].fingerprints[name]
+        assert fingerprint_of_rows(rows) == DATASETS["bars"].fingerprints[name]
     convert("bars", tmp_path)
     stored = load_dataset("bars", tmp_path)
     assert stored.fingerprint == data.fingerprint and stored.entropy == data.entropy
-
-
-def read_as_fuel_documents_it(path):
-    """An independent reader of Fuel's layout, from its documentation alone."""
-    with h5py.File(path, "r") as file:
-        table = file.attrs["split"]
-        assert table.dtype.names == ("split", "source", "start", "stop", "indices", "available",
-                                     "comment")
-        assert table.dtype["split"].kind == table.dtype["source"].kind == "S"
-        assert table.dtype["start"] == table.dtype["stop"] == np.int64
-        assert h5py.check_dtype(ref=table.dtype["indices"]) is h5py.Reference
-        result = {}
-        for row in table:
-            assert row["available"] and not row["indices"]
-            source = row["source"].decode()
-            labels = [dimension.label for dimension in file[source].dims]
-            rows = file[source][row["start"]:row["stop"]]
-            result[row["split"].decode()] = (source, labels, rows)
-    return result
-
-
-def test_the_file_has_fuels_layout(tmp_path):
-    splits = random_splits()
-    found = read_as_fuel_documents_it(own_file(tmp_path / "mine.hdf5", splits))
-    assert list(found) == ["train", "valid", "test"]
-    for name, (source, labels, rows) in found.items():
-        assert source == "features" and labels == ["batch", "feature"]
-        assert rows.dtype == np.uint8 and (rows == splits[name]).all()
-
-
-@pytest.mark.skipif("BIHM_FUEL_PYTHON" not in os.environ,
-                    reason="BIHM_FUEL_PYTHON names no interpreter that has Fuel 0.2.0")
-def test_fuel_itself_reads_the_file(tmp_path):
-    splits = random_splits()
-    path = own_file(tmp_path / "mine.hdf5", splits)
-    script = (
-        "import sys\n"
-        "from fuel.datasets.hdf5 import H5PYDataset\n"
-        "from fuel.schemes import SequentialScheme\n"
-        "from fuel.streams import DataStream\n"
-        "for name in ('train', 'valid', 'test'):\n"
-        "    data = H5PYDataset(sys.argv[1], which_sets=(name,))\n"
-        "    scheme = SequentialScheme(data.num_examples, 7)\n"
-        "    batches = [b for b, in DataStream(data, iteration_scheme=scheme)"
-        ".get_epoch_iterator()]\n"
-        "    print(name, data.num_examples, data.axis_labels['features'], "
-        "sum(int(b.sum()) for b in batches))\n")
-    done = subprocess.run([os.environ["BIHM_FUEL_PYTHON"], "-c", script, str(path)],
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        f"{name} {len(rows)} ('batch', 'feature') {rows.sum()}" for name, rows in splits.items()]
 
 
 def test_a_binary_set_loads_as_it_was_written(tmp_path):
@@ -206,35 +152,12 @@ def test_a_file_of_fuel_under_a_catalogue_name_is_checked(tmp_path):
         load_dataset("adult", tmp_path)
 
 
-def test_a_file_of_fuel_with_images_and_indices_is_read(tmp_path):
-    images = random_splits(dim=12)["train"].reshape(30, 1, 3, 4)
-    order = np.random.default_rng(0).permutation(30)
-    with h5py.File(tmp_path / "mine.hdf5", "w") as file:
-        file["features"] = images
-        file["part"] = order[:10]
-        reference = h5py.special_dtype(ref=h5py.Reference)
-        table = np.zeros(3, dtype=[("split", "S5"), ("source", "S8"), ("start", "i8"),
-                                   ("stop", "i8"), ("indices", reference), ("available", "?"),
-                                   ("comment", "S1")])
-        for row, name, span in zip(table, (b"train", b"valid", b"test"),
-                                   ((0, 20), (20, 30), (0, 10))):
-            row["split"], row["source"], row["available"] = name, b"features", True
-            row["start"], row["stop"] = span
-            row["indices"] = file["part"].ref if name == b"test" else h5py.Reference()
-        file.attrs["split"] = table
-    data = load_dataset(tmp_path / "mine.hdf5")
-    flat = images.reshape(30, 12)
-    assert data.image_shape == (3, 4) and data.exactness == "own"
-    assert (data.splits["train"] == flat[:20]).all() and (data.splits["valid"] == flat[20:]).all()
-    assert (data.splits["test"] == flat[order[:10]]).all()
-
-
 @pytest.mark.parametrize("damage", ["half", "text", "empty", "bare", "changed", "span", "value"])
 def test_damaged_files_are_refused_in_one_line(tmp_path, damage):
     path = own_file(tmp_path / "mine.hdf5", random_splits(dim=200))
     if damage in ("half", "text", "empty"):
         data = path.read_bytes()
-        path.write_bytes({"half": data[:len(data) // 2], "text": b"<html>", "empty": b""}[damage])
+        path.write_bytes({"half": data[: len(data) // 2], "text": b"<html>", "empty": b""}[damage])
     else:
         with h5py.File(path, "r+") as file:
             if damage == "bare":
@@ -245,7 +168,7 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, damage):
                 file["features"][5, 5] = 7
             else:
                 table = file.attrs["split"]
-                table["stop"][2] = 10 ** 6
+                table["stop"][2] = 10**6
                 file.attrs["split"] = table
     with pytest.raises(InputError) as caught:
         load_dataset("mine", tmp_path)
