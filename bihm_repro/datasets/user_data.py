@@ -104,8 +104,7 @@ def _guess_separator(lines: list[str]) -> str:
             counts = {len(line.split()) for line in lines}
         if len(counts) == 1 and counts != {1}:
             return separator
-    counts = {separator: sum(line.count(separator) for line in lines) for separator in ",;\t|"}
-    return max(counts, key=lambda separator: counts[separator])
+    return max(",;\t|", key=lambda separator: sum(line.count(separator) for line in lines))
 
 
 def _guess_header(first: list[str], second: list[str]) -> bool:
