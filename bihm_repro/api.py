@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bihm_repro.bricks.plugins import resolve
 from bihm_repro.errors import InputError
 from bihm_repro.estimators.effective_sample_size import (
     EffectiveSampleSize,
@@ -23,10 +24,13 @@ from bihm_repro.estimators.evaluate import stored_model
 from bihm_repro.estimators.log_likelihood import LogLikelihood, estimate_log_likelihood
 from bihm_repro.estimators.partition_function import LogZ2, estimate_log_z2
 from bihm_repro.estimators.streaming import check_count, check_data
+from bihm_repro.models import registry
+from bihm_repro.models.base import Model as SymbolicModel
 from bihm_repro.models.build import build_model
+from bihm_repro.models.registry import Capability
+from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.recipes.recipe import Phase, Recipe
 from bihm_repro.runs.layout import RunDirectory
-from bihm_repro.samplers.directed import DirectedPair
 from bihm_repro.samplers.gibbs import GibbsSettings, gibbs_chain, start_chain
 from bihm_repro.samplers.inpainting import inpainting_chain
 
@@ -47,15 +51,14 @@ class Model:
     settings : further fields of a recipe's ``[model]`` section, such as ``weights="glorot"``
     """
 
-    kind = ""
-    defaults: ClassVar[dict[str, Any]] = {}
+    kind: ClassVar[str] = ""
 
     def __init__(self, layers: Sequence[int], **settings: Any) -> None:
-        settings = {"kind": self.kind, "layers": np.asarray(layers).tolist(), **self.defaults,
-                    **settings}
+        settings = {"kind": self.kind, "layers": np.asarray(layers).tolist(),
+                    **registry.kind(self.kind).defaults, **settings}
         self.settings = Recipe.from_dict({"dataset": "own", "model": settings},
                                          source=type(self).__name__).model
-        self._symbolic: Any = None
+        self._symbolic: SymbolicModel | None = None
 
     # -- training
 
@@ -90,7 +93,7 @@ class Model:
     # -- what every model offers
 
     @property
-    def symbolic(self) -> Any:
+    def symbolic(self) -> SymbolicModel:
         """The symbolic model behind this one, with its parameters."""
         if self._symbolic is None:
             raise InputError(f"this {type(self).__name__} is not trained: call fit(train, valid), "
@@ -114,63 +117,73 @@ class Model:
         return estimate_effective_sample_size(self.symbolic, x, samples, seed=seed)
 
 
-class _Layered(Model):
-    """Models of binary layers, which can be sampled in numpy."""
+    # -- what some models offer
 
-    def _pair(self) -> DirectedPair:
-        return DirectedPair(self.parameters)
+    def _require(self, capability: Capability, what: str) -> None:
+        registry.require(self.settings.kind, capability, what)
 
-    def sample(self, n: int, gibbs_steps: int = 0, *, seed: int = 0, proposals: int = 10,
-               expected: bool = False) -> np.ndarray:
-        """``n`` samples (n, dim) of p, or of p* after ``gibbs_steps`` steps of Gibbs sampling.
-
-        ``expected`` gives the units' probabilities, as the paper's pictures do.
-        """
-        n, gibbs_steps = check_count(n, "n"), check_count(gibbs_steps, "gibbs_steps", least=0)
-        generator = np.random.default_rng(check_count(seed, "seed", least=0))
-        pair = self._pair()
-        chain = start_chain(pair, pair.sample_p(n, generator), generator)
-        settings = GibbsSettings(proposals=check_count(proposals, "proposals"))
-        for _state in gibbs_chain(pair, chain, gibbs_steps, generator, settings):
-            chain = _state
-        return pair.expected_x(chain.h1) if expected else chain.x
-
-
-class BiHM(_Layered):
-    """The bidirectional Helmholtz machine."""
-
-    kind = "bihm"
+    def _sampler(self) -> Any:
+        return resolve(registry.kind(self.settings.kind).sampler)(self.parameters, self.settings)
 
     def estimate_log_z2(self, samples: int = 100_000, *, inner: int = 1, seed: int = 0) -> LogZ2:
         """2 log Z with its standard error."""
         return estimate_log_z2(self.symbolic, samples, inner=inner, seed=seed)
 
-    def sample(self, n: int, gibbs_steps: int = 10, *, seed: int = 0, proposals: int = 10,
+    def sample(self, n: int, gibbs_steps: int | None = None, *, seed: int = 0,
+               proposals: int = GibbsSettings.proposals, exact: bool = False,
                expected: bool = False) -> np.ndarray:
-        """``n`` samples (n, dim) of p*: start at p, then ``gibbs_steps`` steps of Gibbs."""
-        return super().sample(n, gibbs_steps, seed=seed, proposals=proposals, expected=expected)
+        """``n`` samples (n, dim): of p, or of p* after ``gibbs_steps`` steps of Gibbs sampling.
+
+        Models with a p* make 10 steps unless told otherwise, the others none. ``expected`` gives
+        the units' probabilities, as the paper's pictures do. ``exact`` makes the current state a
+        candidate beside the proposals: p* is then the limit for any number of proposals, but
+        chains on trained models seldom move; without it, the paper's procedure, they move in
+        every step, and their limit approaches p* as ``proposals`` grows.
+        """
+        self._require(Capability.ANCESTRAL, "sample")
+        if gibbs_steps is None:
+            gibbs_steps = 10 if registry.kind(self.settings.kind).can(Capability.GIBBS) else 0
+        n, steps = check_count(n, "n"), check_count(gibbs_steps, "gibbs_steps", least=0)
+        random = RandomStream(check_count(seed, "seed", least=0), "samples")
+        model, settings = self._sampler(), GibbsSettings(check_count(proposals, "proposals"),
+                                                         keep_current=exact)
+        if not steps:
+            x, means = model.sample(n, random)
+            return means if expected else x
+        self._require(Capability.GIBBS, "sample with gibbs_steps")
+        chain = start_chain(model, model.sample_p(n, random), random)
+        for _state in gibbs_chain(model, chain, steps, random, settings):
+            chain = _state
+        return model.expected_x(chain.layers) if expected else chain.x
 
     def inpaint(self, x: np.ndarray, mask: np.ndarray, gibbs_steps: int = 100, *, seed: int = 0,
-                proposals: int = 10) -> np.ndarray:
+                proposals: int = GibbsSettings.proposals, exact: bool = False) -> np.ndarray:
         """Fill in ``x`` (examples, dim) where ``mask`` is True, by Gibbs sampling of p*.
 
         ``mask`` is (dim,) or (examples, dim): True where a value is unknown; what ``x`` holds
-        there, NaN perhaps, does not matter.
+        there, NaN perhaps, does not matter. ``exact`` as for :meth:`sample`.
         """
+        self._require(Capability.INPAINTING, "inpaint")
         x, mask = np.asarray(x), np.asarray(mask, dtype=bool)
         if mask.shape not in (x.shape[1:], x.shape):
             raise InputError(f"mask has shape {mask.shape}: expected {x.shape} or {x.shape[1:]}")
         x = check_data(np.where(mask, 0, x), self.symbolic.data_dim)
         known = np.broadcast_to(~mask, x.shape)
-        settings = GibbsSettings(proposals=check_count(proposals, "proposals"))
-        generator = np.random.default_rng(check_count(seed, "seed", least=0))
-        for chain in inpainting_chain(self._pair(), x, known,  # noqa: B007
-                                      check_count(gibbs_steps, "gibbs_steps"), generator, settings):
+        settings = GibbsSettings(check_count(proposals, "proposals"), keep_current=exact)
+        random = RandomStream(check_count(seed, "seed", least=0), "inpainting")
+        for chain in inpainting_chain(self._sampler(), x, known,  # noqa: B007
+                                      check_count(gibbs_steps, "gibbs_steps"), random, settings):
             pass
         return np.where(known, x, chain.x)
 
 
-class RWS(_Layered):
+class BiHM(Model):
+    """The bidirectional Helmholtz machine."""
+
+    kind = "bihm"
+
+
+class RWS(Model):
     """Reweighted wake-sleep."""
 
     kind = "rws"
@@ -180,24 +193,20 @@ class VAE(Model):
     """The variational autoencoder with Gaussian latents."""
 
     kind = "vae"
-    defaults = {"hidden": (500, 500), "weights": "gaussian", "bias": 0.0}
 
 
 class IWAE(Model):
     """The importance-weighted autoencoder."""
 
     kind = "iwae"
-    defaults = VAE.defaults
-
-
-_CLASSES = {cls.kind: cls for cls in (BiHM, RWS, VAE, IWAE)}
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
     """The best model of a run folder such as ``results/mnist``."""
     run = RunDirectory(path)
     settings = run.recipe.model
-    model = object.__new__(_CLASSES[settings.kind])
+    cls = next((cls for cls in Model.__subclasses__() if cls.kind == settings.kind), Model)
+    model = object.__new__(cls)
     model.settings = settings
     model._symbolic = stored_model(run)
     return model

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exact import ExactModel, states
 
 import bihm_repro
 from bihm_repro import BiHM, load_model
 from bihm_repro.errors import InputError
-from bihm_repro.models.exact import ExactModel, states
 from bihm_repro.recipes.recipe import Phase
 
 PHASES = (Phase(samples=5, learning_rate=0.05, patience=10, max_epochs=60),)

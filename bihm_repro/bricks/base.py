@@ -93,8 +93,10 @@ class Brick:
         """Take every parameter from ``values``; missing or misshapen arrays are named."""
         for p in self.parameters:
             if p.name not in values:
-                raise InputError(f"parameter {p.name} is missing: the model needs "
-                                 f"{', '.join(v.name for v in self.parameters)}")
+                raise InputError(
+                    f"parameter {p.name} is missing: the model needs "
+                    f"{', '.join(v.name for v in self.parameters)}"
+                )
             value = np.asarray(values[p.name])
             expected = p.get_value(borrow=True).shape
             if value.shape != expected:

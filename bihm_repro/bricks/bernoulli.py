@@ -7,43 +7,29 @@ log-probabilities and a function from row weights w to the gradients of -sum_row
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from bihm_repro.bricks.base import BIAS, WEIGHT, Brick
+from bihm_repro.bricks.base import BIAS, WEIGHT
 from bihm_repro.bricks.initialization import Initialization
+from bihm_repro.bricks.layer import Layer, Prior, Sample, Score
 from bihm_repro.bricks.mlp import MLP
 from bihm_repro.engine.symbolic import T, floatX, grad
 from bihm_repro.ops.affine import affine
 from bihm_repro.ops.bernoulli import sample_layer, score_layer
 from bihm_repro.ops.gradients import column_means, summed_residual, weighted_gradient
 
-__all__ = ["BernoulliLayer", "FactorisedPrior", "Draw", "Score"]
-
-Gradients = Callable[[object], dict]
+__all__ = ["BernoulliLayer", "FactorisedPrior"]
 
 
-class Draw(NamedTuple):
-    """``sample`` (rows, units), its ``log_prob`` (rows,), ``gradients(w)`` with w (rows,).
+class _Prepared(NamedTuple):
+    """The inputs of the last linear map, (rows, inputs), and its outputs, (rows, units)."""
 
-    ``input_means`` maps the weights to (bias, mean of the inputs over the rows).
-    """
-
-    sample: object
-    log_prob: object
-    gradients: Gradients
-    input_means: dict
+    features: Any
+    logits: Any
 
 
-class Score(NamedTuple):
-    """``log_prob`` (rows,) of given values and ``gradients(w)`` with w (rows,); see ``Draw``."""
-
-    log_prob: object
-    gradients: Gradients
-    input_means: dict
-
-
-class BernoulliLayer(Brick):
+class BernoulliLayer(Layer):
     """B(units | logistic(f(x) W + b)), f the identity or an MLP of deterministic units.
 
     Parameters
@@ -52,9 +38,18 @@ class BernoulliLayer(Brick):
     hidden, activation : sizes and activation of the deterministic layers, none by default
     """
 
-    def __init__(self, name: str, inputs: int, units: int, *, weights: Initialization,
-                 bias: Initialization, hidden: Sequence[int] = (), activation: str = "tanh",
-                 dtype: str = floatX) -> None:
+    def __init__(
+        self,
+        name: str,
+        inputs: int,
+        units: int,
+        *,
+        weights: Initialization,
+        bias: Initialization,
+        hidden: Sequence[int] = (),
+        activation: str = "tanh",
+        dtype: str = floatX,
+    ) -> None:
         children = []
         if hidden:
             children = [MLP("mlp", inputs, hidden, activation, weights, bias, dtype)]
@@ -63,28 +58,34 @@ class BernoulliLayer(Brick):
         self._weights, self._bias = weights, bias
 
     def _declare(self):
-        return [("W", (self.inputs, self.units), WEIGHT, self._weights),
-                ("b", (self.units,), BIAS, self._bias)]
+        return [
+            ("W", (self.inputs, self.units), WEIGHT, self._weights),
+            ("b", (self.units,), BIAS, self._bias),
+        ]
 
     def _features(self, x):
         return self.children[0].apply(x) if self.children else x
 
-    def mean(self, x):
-        """The units' probabilities, (rows, units)."""
-        return T.exp(-_softplus(-self.logits(x)))
+    def prepare(self, x: Any) -> Any:
+        """Compute the logits once, for several calls of ``sample`` and ``score``."""
+        features = self._features(x)
+        return _Prepared(features, affine(features, self.W, self.b))
 
-    def logits(self, x):
-        """What ``sample`` and ``score`` take, so that both may share it: (rows, units)."""
-        return affine(self._features(x), self.W, self.b)
+    def _arguments(self, x: Any) -> tuple[Any, tuple]:
+        """Return the features, and what the fused Ops take: logits, or what they are made of."""
+        if isinstance(x, _Prepared):
+            return x.features, (x.logits,)
+        features = self._features(x)
+        return features, (features, self.W, self.b)
 
-    def sample(self, x, *, repeats=1, seed: int, draw, train: bool = False,
-               logits=None) -> Draw:
-        """Draw ``repeats`` samples for each row of ``x`` (n, inputs): n * repeats rows."""
+    def sample(
+        self, x: Any, *, repeats: Any = 1, seed: int, counter: Any, train: bool = False
+    ) -> Sample:
+        """See ``Layer.sample``."""
         single = isinstance(repeats, int) and repeats == 1
         wants = "nothing" if not train else "residual" if single else "mean"
-        features = self._features(x)
-        given = (features, self.W, self.b) if logits is None else (logits,)
-        drawn = sample_layer(*given, repeats=repeats, seed=seed, draw=draw, wants=wants)
+        features, given = self._arguments(x)
+        drawn = sample_layer(*given, repeats=repeats, seed=seed, draw=counter, wants=wants)
 
         def gradients(weight) -> dict:
             if single:
@@ -92,20 +93,19 @@ class BernoulliLayer(Brick):
             residual = summed_residual(drawn.extra, drawn.sample, weight)
             return self._gradients(features, residual, T.ones_like(residual[:, 0]))
 
-        return Draw(drawn.sample, drawn.log_q, gradients, self._input_means(features))
+        return Sample(drawn.sample, drawn.log_q, gradients, self._input_means(features))
 
-    def score(self, values, x, *, train: bool = False, logits=None) -> Score:
-        """Log-probability of ``values`` given ``x`` (rows, inputs).
-
-        ``values`` has as many rows, or a row for each group of K rows of ``x``.
-        """
-        features = self._features(x)
-        given = (features, self.W, self.b) if logits is None else (logits,)
+    def score(self, values: Any, x: Any, *, train: bool = False) -> Score:
+        """See ``Layer.score``."""
+        features, given = self._arguments(x)
         scored = score_layer(values, *given, wants_residual=train)
-        return Score(scored.log_p, lambda w: self._gradients(features, scored.residual, w),
-                     self._input_means(features))
+        return Score(
+            scored.log_p,
+            lambda w: self._gradients(features, scored.residual, w),
+            self._input_means(features),
+        )
 
-    def _input_means(self, features) -> dict:
+    def _input_means(self, features: Any) -> dict:
         return {self.W: (self.b, column_means(features))}
 
     def _gradients(self, features, residual, weight) -> dict:
@@ -118,11 +118,10 @@ class BernoulliLayer(Brick):
         return gradients
 
 
-class FactorisedPrior(Brick):
+class FactorisedPrior(Prior):
     """p(h) = prod_i B(h_i | logistic(b_i)): the top of the generative model."""
 
-    def __init__(self, name: str, units: int, *, bias: Initialization,
-                 dtype: str = floatX) -> None:
+    def __init__(self, name: str, units: int, *, bias: Initialization, dtype: str = floatX) -> None:
         super().__init__(name, dtype=dtype)
         self.units = units
         self._bias = bias
@@ -130,16 +129,16 @@ class FactorisedPrior(Brick):
     def _declare(self):
         return [("b", (self.units,), BIAS, self._bias)]
 
-    def sample(self, rows, *, seed: int, draw) -> Draw:
-        """Draw ``rows`` independent samples."""
-        drawn = sample_layer(self.b.dimshuffle("x", 0), repeats=rows, seed=seed, draw=draw)
-        return Draw(drawn.sample, drawn.log_q, lambda w: self._gradients(drawn.sample, w), {})
+    def sample(self, rows: Any, *, seed: int, counter: Any) -> Sample:
+        """See ``Prior.sample``."""
+        drawn = sample_layer(self.b.dimshuffle("x", 0), repeats=rows, seed=seed, draw=counter)
+        return Sample(drawn.sample, drawn.log_q, lambda w: self._gradients(drawn.sample, w))
 
-    def score(self, values) -> Score:
-        """Log-probability of ``values`` (rows, units)."""
-        # Sums, not products: BLAS would round by the number of its threads.
+    def score(self, values: Any, *, train: bool = False) -> Score:
+        """See ``Prior.score``."""
+        # Sums, not products: the rounding of BLAS depends on the number of its threads.
         log_prob = (values * self.b).sum(axis=1) - _softplus(self.b).sum()
-        return Score(log_prob, lambda w: self._gradients(values, w), {})
+        return Score(log_prob, lambda w: self._gradients(values, w))
 
     def _gradients(self, values, weight) -> dict:
         probability = T.exp(-_softplus(-self.b))

@@ -17,8 +17,7 @@ from bihm_repro.bricks.initialization import Initialization
 from bihm_repro.bricks.mlp import MLP, Linear
 from bihm_repro.engine.symbolic import T, floatX
 
-__all__ = ["GaussianDraw", "GaussianLayer", "Moments", "divergence_from_prior",
-           "prior_log_density"]
+__all__ = ["GaussianDraw", "GaussianLayer", "Moments", "divergence_from_prior", "prior_log_density"]
 
 _LOG_2_PI = float(np.log(2 * np.pi))
 
@@ -47,9 +46,18 @@ class GaussianLayer(Brick):
     hidden, activation : sizes and activation of the deterministic layers; none where empty
     """
 
-    def __init__(self, name: str, inputs: int, units: int, *, weights: Initialization,
-                 bias: Initialization, hidden: Sequence[int] = (), activation: str = "tanh",
-                 dtype: str = floatX) -> None:
+    def __init__(
+        self,
+        name: str,
+        inputs: int,
+        units: int,
+        *,
+        weights: Initialization,
+        bias: Initialization,
+        hidden: Sequence[int] = (),
+        activation: str = "tanh",
+        dtype: str = floatX,
+    ) -> None:
         width = hidden[-1] if hidden else inputs
         self._mean = Linear("mean", width, units, weights, bias, dtype)
         self._log_variance = Linear("log_variance", width, units, weights, bias, dtype)
@@ -74,8 +82,10 @@ class GaussianLayer(Brick):
         scale = T.exp(log_variance / 2)
         sample = mean.dimshuffle(0, "x", 1) + scale.dimshuffle(0, "x", 1) * noise
         # With the noise itself no difference of close numbers is ever taken.
-        log_density = -(T.sqr(noise).sum(axis=2)
-                        + (log_variance + _LOG_2_PI).sum(axis=1).dimshuffle(0, "x")) / 2
+        log_density = (
+            -(T.sqr(noise).sum(axis=2) + (log_variance + _LOG_2_PI).sum(axis=1).dimshuffle(0, "x"))
+            / 2
+        )
         return GaussianDraw(sample.reshape((-1, self.units)), log_density.flatten(), moments)
 
     def log_density(self, values, x):

@@ -10,15 +10,22 @@ from scipy.special import ndtri
 from bihm_repro.errors import InputError
 from bihm_repro.ops.random_numbers import uniform
 
-__all__ = ["Initialization", "constant", "gaussian", "glorot", "glorot_over_fan_in", "by_name",
-           "NAMES"]
+__all__ = [
+    "Initialization",
+    "constant",
+    "gaussian",
+    "glorot",
+    "glorot_over_fan_in",
+    "by_name",
+    "NAMES",
+]
 
 Initialization = Callable[[tuple, int], np.ndarray]
 NAMES = ("glorot-over-fan-in", "glorot", "gaussian")
 
 
 def _uniform(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    rows, columns = (shape if len(shape) == 2 else (1, shape[0]))
+    rows, columns = shape if len(shape) == 2 else (1, shape[0])
     return uniform(seed, 0, rows, columns).astype(np.float64).reshape(shape)
 
 

@@ -21,15 +21,24 @@ ACTIVATIONS = {
 class Linear(Brick):
     """x W + b with W of shape (inputs, units)."""
 
-    def __init__(self, name: str, inputs: int, units: int, weights: Initialization,
-                 bias: Initialization, dtype: str = floatX) -> None:
+    def __init__(
+        self,
+        name: str,
+        inputs: int,
+        units: int,
+        weights: Initialization,
+        bias: Initialization,
+        dtype: str = floatX,
+    ) -> None:
         super().__init__(name, dtype=dtype)
         self.inputs, self.units = inputs, units
         self._weights, self._bias = weights, bias
 
     def _declare(self):
-        return [("W", (self.inputs, self.units), WEIGHT, self._weights),
-                ("b", (self.units,), BIAS, self._bias)]
+        return [
+            ("W", (self.inputs, self.units), WEIGHT, self._weights),
+            ("b", (self.units,), BIAS, self._bias),
+        ]
 
     def apply(self, x):
         """(rows, inputs) to (rows, units)."""
@@ -39,14 +48,25 @@ class Linear(Brick):
 class MLP(Brick):
     """Linear maps, each followed by the activation."""
 
-    def __init__(self, name: str, inputs: int, sizes: Sequence[int], activation: str,
-                 weights: Initialization, bias: Initialization, dtype: str = floatX) -> None:
+    def __init__(
+        self,
+        name: str,
+        inputs: int,
+        sizes: Sequence[int],
+        activation: str,
+        weights: Initialization,
+        bias: Initialization,
+        dtype: str = floatX,
+    ) -> None:
         if activation not in ACTIVATIONS:
-            raise InputError(f"model.activation is {activation!r}: allowed are "
-                             f"{', '.join(ACTIVATIONS)}")
+            raise InputError(
+                f"model.activation is {activation!r}: allowed are {', '.join(ACTIVATIONS)}"
+            )
         before = [inputs, *sizes[:-1]]
-        maps = [Linear(f"hidden{i}", a, b, weights, bias, dtype)
-                for i, (a, b) in enumerate(zip(before, sizes))]
+        maps = [
+            Linear(f"hidden{i}", a, b, weights, bias, dtype)
+            for i, (a, b) in enumerate(zip(before, sizes))
+        ]
         super().__init__(name, maps, dtype)
         self._activation = ACTIVATIONS[activation]
 

@@ -1,7 +1,7 @@
 """``bihm inpaint``: hidden parts of test pictures, filled by Gibbs sampling of p*.
 
 As in the paper's inpainting figure, a row shows a random test example, what of it the chain sees
-and independent fillings; hidden pixels are drawn as the means of p(x|h_1).
+and independent fillings; hidden pixels are shown as the probabilities of p(x|h_1).
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ HIDDEN = 0.5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("run_folder", metavar="RUN", help="run folder, such as results/mnist")
-    parser.add_argument("--masks", default="left,top,block",
-                        help="what is hidden, by commas: left, right, top, bottom, block (a random "
-                             "rectangle), or picture files whose dark pixels are hidden")
+    parser.add_argument(
+        "--masks",
+        default="left,top,block",
+        help="what is hidden, by commas: left, right, top, bottom, block (a random "
+        "rectangle), or picture files whose dark pixels are hidden",
+    )
     parser.add_argument("--n", type=int, default=8, help="test examples for each mask")
     parser.add_argument("--fillings", type=int, default=3, help="independent fillings of each")
     parser.add_argument("--gibbs", type=int, default=100, metavar="STEPS", help="Gibbs steps")
@@ -48,38 +51,35 @@ def run(args: argparse.Namespace) -> int:
 
     import numpy as np
 
+    from bihm_repro.models.registry import Capability
+    from bihm_repro.ops.random_stream import RandomStream
     from bihm_repro.runs.layout import RunDirectory
-    from bihm_repro.samplers.from_run import (
-        picture_shape,
-        random_examples,
-        require_p_star,
-        sampler_of,
-    )
+    from bihm_repro.samplers.from_run import picture_shape, random_examples, require, sampler_of
     from bihm_repro.samplers.images import grid, write_gif, write_png
     from bihm_repro.samplers.inpainting import inpainting_chain, known_pixels
 
     _check_counts(args)
     folder = RunDirectory(args.run_folder)
-    require_p_star(folder, "inpainting")
-    pair = sampler_of(folder)
-    shape = picture_shape(folder, args.shape, pair.data_dim, args.data)
-    generator = np.random.default_rng(args.seed)
+    require(folder, Capability.INPAINTING, "bihm inpaint")
+    model = sampler_of(folder)
+    shape = picture_shape(folder, args.shape, model.data_dim, args.data)
+    random = RandomStream(args.seed, "inpainting")
     masks = [mask.strip() for mask in args.masks.split(",")]
-    known = {mask: known_pixels(mask, shape, args.n, generator) for mask in masks}
-    images = random_examples(folder, args.n, generator, pair.data_dim, args.data)
+    known = {mask: known_pixels(mask, shape, args.n, random) for mask in masks}
+    images = random_examples(folder, args.n, random, model.data_dim, args.data)
     out, written = picture_folder(args, folder), []
     moments = evenly(args.gibbs, MOST_FRAMES) if args.gif else [args.gibbs]
     for mask in masks:
         many = np.repeat(images, args.fillings, axis=0)
         many_known = np.repeat(known[mask], args.fillings, axis=0)
-        chain = inpainting_chain(pair, many, many_known, args.gibbs, generator,
-                                 gibbs_settings(args))
+        chain = inpainting_chain(model, many, many_known, args.gibbs, random, gibbs_settings(args))
         frames = []
         for step, state in enumerate(_watched(chain, args.gibbs, mask)):
             if step in moments:
-                filled = np.where(many_known, many, pair.expected_x(state.h1))
-                frames.append(grid(_rows(images, known[mask], filled), shape,
-                                   columns=args.fillings + 2))
+                filled = np.where(many_known, many, model.expected_x(state.layers))
+                frames.append(
+                    grid(_rows(images, known[mask], filled), shape, columns=args.fillings + 2)
+                )
         name = out / f"inpainting-{Path(mask).stem}"
         written.append(name.with_suffix(".png"))
         write_png(written[-1], frames[-1])

@@ -1,6 +1,6 @@
 """``bihm sample``: pictures of p, and of p* by Gibbs sampling (panels A and B of the MNIST figure).
 
-Every picture shows the means of p(x|h_1), as the paper's do, not binary draws.
+Every picture shows the probabilities of p(x|h_1), as the paper's do, not binary samples.
 """
 
 from __future__ import annotations
@@ -13,15 +13,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
+    from bihm_repro.ops.random_stream import RandomStream
     from bihm_repro.runs.layout import RunDirectory
-    from bihm_repro.samplers.directed import DirectedPair
-    from bihm_repro.samplers.gaussian import GaussianDecoder
+    from bihm_repro.samplers.base import Sampler
     from bihm_repro.samplers.gibbs import GibbsSettings
+    from bihm_repro.samplers.helmholtz import HelmholtzSampler
 
 HELP = "draw samples of p, and of p* by Gibbs sampling, as PNG and animated GIF"
 
-__all__ = ["HELP", "add_arguments", "add_gibbs_arguments", "evenly", "gibbs_settings",
-           "picture_folder", "run"]
+__all__ = [
+    "HELP",
+    "add_arguments",
+    "add_gibbs_arguments",
+    "evenly",
+    "gibbs_settings",
+    "picture_folder",
+    "run",
+]
 
 GIBBS_STEPS = [0, 10, 100]
 MOST_FRAMES = 60
@@ -32,43 +40,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("run_folder", metavar="RUN", help="run folder, such as results/mnist")
     parser.add_argument("--n", type=int, default=100, help="pictures in a grid, a chain each")
-    parser.add_argument("--gibbs", metavar="STEPS",
-                        help="Gibbs steps after which a grid is drawn, such as 0,10,100 (the "
-                             "default for a BiHM; 0, the samples of p, for the others)")
-    parser.add_argument("--chains", type=int, default=10,
-                        help="chains shown over time in chains.png and in the GIF")
-    parser.add_argument("--oversample", type=int, default=1,
-                        help="start each chain from the pick of this many samples of p, weighted "
-                             "towards p*")
+    parser.add_argument(
+        "--gibbs",
+        metavar="STEPS",
+        help="Gibbs steps after which a grid is drawn, such as 0,10,100 (the "
+        "default for a BiHM; 0, the samples of p, for the others)",
+    )
+    parser.add_argument(
+        "--chains", type=int, default=10, help="chains shown over time in chains.png and in the GIF"
+    )
+    parser.add_argument(
+        "--oversample",
+        type=int,
+        default=1,
+        help="start each chain from the pick of this many samples of p, weighted towards p*",
+    )
     parser.add_argument("--gif", action="store_true", help="also an animated GIF of the chains")
     add_gibbs_arguments(parser)
 
 
 def add_gibbs_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what sampling and inpainting share."""
-    parser.add_argument("--proposals", type=int, default=10, help="proposals a layer and step")
-    parser.add_argument("--inner", type=int, default=1,
-                        help="draws of q(h|x) that weigh each proposed x")
-    parser.add_argument("--plain", action="store_true",
-                        help="resample among fresh proposals only, without the present state: "
-                             "the chain moves faster and is right only with many proposals")
-    parser.add_argument("--seed", type=int, default=0, help="seed of every draw")
-    parser.add_argument("--shape", metavar="ROWSxCOLUMNS",
-                        help="picture shape (that of the data set)")
+    parser.add_argument("--proposals", type=int, default=20, help="proposals per layer and step")
+    parser.add_argument(
+        "--inner", type=int, default=1, help="samples of q(h|x) that weigh each proposed x"
+    )
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="make the current state a candidate beside the proposals: the chain "
+        "then has exactly p* as its limit for any number of proposals, but on "
+        "trained models it stays where it is in most steps; without it (the "
+        "paper's procedure) it moves in every step, and its limit approaches "
+        "p* as the proposals grow in number",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
+    parser.add_argument(
+        "--shape", metavar="ROWSxCOLUMNS", help="picture shape (that of the data set)"
+    )
     parser.add_argument("--out", metavar="DIR", help="folder for the pictures (RUN/pictures)")
     parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
 
 
 def run(args: argparse.Namespace) -> int:
     """Draw the samples, write the pictures and print their paths."""
+    from bihm_repro.models.registry import Capability
     from bihm_repro.runs.layout import RunDirectory
-    from bihm_repro.samplers.from_run import picture_shape, require_p_star, sampler_of
+    from bihm_repro.samplers.from_run import picture_shape, require, sampler_of
 
     _check_counts(args)
     folder = RunDirectory(args.run_folder)
     steps = _steps(args.gibbs, folder)
     if max(steps) > 0 or args.oversample > 1:
-        require_p_star(folder, "Gibbs sampling")
+        require(folder, Capability.GIBBS, "bihm sample --gibbs")
     wanted = sorted({*steps, *evenly(max(steps), STRIP), *evenly(max(steps), MOST_FRAMES)})
     sampler = sampler_of(folder)
     shape = picture_shape(folder, args.shape, sampler.data_dim, args.data)
@@ -82,7 +106,7 @@ def gibbs_settings(args: argparse.Namespace) -> GibbsSettings:
     """Return the settings that the arguments ask for."""
     from bihm_repro.samplers.gibbs import GibbsSettings
 
-    return GibbsSettings(args.proposals, args.inner, keep_current=not args.plain)
+    return GibbsSettings(args.proposals, args.inner, keep_current=args.exact)
 
 
 def picture_folder(args: argparse.Namespace, folder: RunDirectory) -> Path:
@@ -91,7 +115,7 @@ def picture_folder(args: argparse.Namespace, folder: RunDirectory) -> Path:
 
 
 def evenly(last: int, most: int) -> list[int]:
-    """Return at most ``most`` whole numbers from 0 to ``last``, evenly spaced, both ends in.
+    """Return at most ``most`` integers from 0 to ``last``, evenly spaced, both ends in.
 
     >>> evenly(100, 5), evenly(2, 5)
     ([0, 25, 50, 75, 100], [0, 1, 2])
@@ -102,12 +126,14 @@ def evenly(last: int, most: int) -> list[int]:
 
 def _steps(text: str | None, folder: RunDirectory) -> list[int]:
     from bihm_repro.errors import InputError
+    from bihm_repro.models.registry import Capability, kind
 
     if text is None:
-        return GIBBS_STEPS if folder.recipe.model.kind == "bihm" else [0]
+        able = kind(folder.recipe.model.kind).can(Capability.GIBBS)
+        return GIBBS_STEPS if able else [0]
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdigit() for part in parts):
-        raise InputError(f"--gibbs: {text!r}; expected whole numbers of steps, such as 0,10,100")
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"--gibbs: {text!r}; expected integers, such as 0,10,100")
     return sorted({int(part) for part in parts})
 
 
@@ -121,38 +147,45 @@ def _check_counts(args: argparse.Namespace) -> None:
         raise InputError(f"--seed: {args.seed}; expected 0 or more")
 
 
-def _means(sampler: DirectedPair | GaussianDecoder, args: argparse.Namespace,
-           wanted: Sequence[int]) -> dict[int, np.ndarray]:
+def _means(
+    sampler: Sampler, args: argparse.Namespace, wanted: Sequence[int]
+) -> dict[int, np.ndarray]:
     """Return the means of p(x|h_1), (n, data_dim), after each wanted step of Gibbs sampling."""
-    import numpy as np
+    from bihm_repro.ops.random_stream import RandomStream
 
-    generator = np.random.default_rng(args.seed)
+    random = RandomStream(args.seed, "samples")
     if wanted == [0] and args.oversample == 1:
-        return {0: sampler.sample_means(args.n, generator)}
-    return _means_of_chains(sampler, args, wanted, generator)
+        return {0: sampler.sample_means(args.n, random)}
+    return _means_of_chains(sampler, args, wanted, random)
 
 
-def _means_of_chains(pair: DirectedPair, args: argparse.Namespace, wanted: Sequence[int],
-                     generator: np.random.Generator) -> dict[int, np.ndarray]:
+def _means_of_chains(
+    model: HelmholtzSampler, args: argparse.Namespace, wanted: Sequence[int], random: RandomStream
+) -> dict[int, np.ndarray]:
     from bihm_repro.progress import progress
     from bihm_repro.samplers.gibbs import gibbs_chain, resample_towards_p_star, start_chain
 
     settings = gibbs_settings(args)
     if args.oversample > 1:
-        layers = resample_towards_p_star(pair, args.n, args.oversample, generator, settings.inner)
+        layers = resample_towards_p_star(model, args.n, args.oversample, random, settings.inner)
     else:
-        layers = pair.sample_p(args.n, generator)
-    chain, last = start_chain(pair, layers, generator), max(wanted)
-    means = {0: pair.expected_x(chain.h1)}
-    states = gibbs_chain(pair, chain, last, generator, settings)
+        layers = model.sample_p(args.n, random)
+    chain, last = start_chain(model, layers, random), max(wanted)
+    means = {0: model.expected_x(chain.layers)}
+    states = gibbs_chain(model, chain, last, random, settings)
     for step, state in enumerate(progress(states, total=last, desc="Gibbs", unit="step"), start=1):
         if step in wanted:
-            means[step] = pair.expected_x(state.h1)
+            means[step] = model.expected_x(state.layers)
     return means
 
 
-def _write(means: dict[int, np.ndarray], steps: Sequence[int], shape: tuple[int, int],
-           args: argparse.Namespace, out: Path) -> list[Path]:
+def _write(
+    means: dict[int, np.ndarray],
+    steps: Sequence[int],
+    shape: tuple[int, int],
+    args: argparse.Namespace,
+    out: Path,
+) -> list[Path]:
     """Write the pictures into ``out``; returns their paths."""
     import numpy as np
 

@@ -16,15 +16,18 @@ from bihm_repro.estimators.effective_sample_size import estimate_effective_sampl
 from bihm_repro.estimators.log_likelihood import estimate_log_likelihood
 from bihm_repro.estimators.partition_function import estimate_log_z2
 from bihm_repro.files import written_atomically
+from bihm_repro.models.base import Model
 from bihm_repro.models.build import build_model
+from bihm_repro.models.registry import Capability
 from bihm_repro.ops.random_numbers import seed_for
+from bihm_repro.ops.random_stream import random_rows
 from bihm_repro.recipes.recipe import EvaluationRecipe
 from bihm_repro.runs.layout import RunDirectory, source_commit
 
 __all__ = ["evaluate_model", "evaluate_run", "stored_model", "write_z_trace"]
 
 
-def stored_model(run: RunDirectory) -> Any:
+def stored_model(run: RunDirectory) -> Model:
     """The run's best model, with the sizes that its recipe and arrays agree on."""
     recipe, values = run.recipe, run.read_model()
     data_dim = run.read_model_meta().get("data_dim")
@@ -38,28 +41,20 @@ def stored_model(run: RunDirectory) -> Any:
     return model
 
 
-def subset(x: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """``count`` rows of ``x`` chosen at random (all where 0): test sets are sorted by class."""
-    if count == 0 or count >= len(x):
-        return x
-    rows = np.random.default_rng(seed_for(seed, "subset of examples")).permutation(len(x))
-    return x[np.sort(rows[:count])]
-
-
-def evaluate_model(model: Any, x: np.ndarray, settings: EvaluationRecipe,
+def evaluate_model(model: Model, x: np.ndarray, settings: EvaluationRecipe,
                    seed: int = 0) -> dict[str, Any]:
     """The figures of ``evaluation.json`` that come from the model and ``x``."""
     result: dict[str, Any] = {}
     log_z2 = None
-    if settings.z_samples and hasattr(model, "log_z_terms"):
+    if settings.z_samples and model.can(Capability.LOG_Z2):
         estimate = estimate_log_z2(model, settings.z_samples, inner=settings.z_inner, seed=seed)
         result["log_z2"], log_z2 = estimate.summary(), estimate.value
     figures = estimate_log_likelihood(model, x, settings.samples, log_z2=log_z2, seed=seed)
-    star = hasattr(model, "log_z_terms")
+    star = model.can(Capability.P_STAR)
     result["samples"] = {str(k): _without(value.summary(), () if star else ("log_p_tilde_star",))
                          for k, value in figures.items()}
     if settings.ess_samples:
-        rows = subset(x, settings.ess_examples, seed)
+        rows = random_rows(x, settings.ess_examples, seed)
         ess = estimate_effective_sample_size(model, rows, settings.ess_samples, seed=seed)
         result["ess"] = _without(ess.summary(), () if star else ("p_star",))
     return result
@@ -84,7 +79,7 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
         raise InputError(f"split {split!r} is unknown: {dataset.name} has "
                          f"{', '.join(dataset.splits)}")
     run.check_data(dataset.fingerprint)
-    x = subset(dataset.splits[split], examples, seed)
+    x = random_rows(dataset.splits[split], examples, seed)
     start = time.perf_counter()
     result = {
         "dataset": dataset.name, "split": split, "n_examples": len(x), "seed": seed,

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bihm_repro.engine.symbolic import T, function
-from bihm_repro.errors import InputError
 from bihm_repro.estimators.streaming import check_count
+from bihm_repro.models.registry import Capability, require
 from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.progress import progress
 
@@ -45,9 +45,7 @@ class LogZTerms:
     """Compiled logarithms of the terms of Z^2, to be used for more than one estimate."""
 
     def __init__(self, model, inner: int = 1, seed: int = 0) -> None:
-        if not hasattr(model, "log_z_terms"):
-            raise InputError("2 log Z is a property of bihm models, and this is a "
-                             f"{model.kind} model")
+        require(model.kind, Capability.LOG_Z2)
         self.inner = check_count(inner, "z_inner")
         self._run, self._draws = _compile(model, self.inner,
                                           seed_for(seed, f"log Z^2, {inner} inner"))

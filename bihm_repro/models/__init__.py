@@ -1,1 +1,1 @@
-"""Models: each builds its symbolic graphs from bricks; ``exact`` enumerates tiny ones in numpy."""
+"""Models: the interface, the registry of kinds, and a file for each method."""

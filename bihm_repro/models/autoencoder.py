@@ -4,8 +4,8 @@
     q(h | x) = q(h_1 | x) q(h_2 | h_1) ... q(h_L | h_{L-1})    Gaussian layers
 
 Children are named as those of the binary models: ``p0 ... p{L-1}`` and ``q0 ... q{L-1}``, 0 at the
-data; each has its own deterministic layers. The prior has no parameters. What sets the VAE and the
-IWAE apart is ``training_graph``.
+data; each has its own deterministic layers. The prior has no parameters. The VAE and the
+IWAE differ in ``training_graph``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from bihm_repro.bricks.base import Brick
 from bihm_repro.bricks.decoder import BernoulliDecoder, Decoded
 from bihm_repro.bricks.gaussian import GaussianDraw, GaussianLayer, prior_log_density
 from bihm_repro.bricks.initialization import by_name, constant
 from bihm_repro.engine.symbolic import floatX, grad
 from bihm_repro.errors import InputError
-from bihm_repro.models.helmholtz import check_sizes
+from bihm_repro.models.base import Model, check_sizes
 from bihm_repro.ops.normal import standard_normal
 
 __all__ = ["GaussianAutoencoder", "Pass", "hidden_of_each"]
@@ -45,12 +44,14 @@ def hidden_of_each(hidden: Sequence, depth: int) -> list[list[int]]:
     if not hidden or not isinstance(hidden[0], (list, tuple)):
         return [list(hidden)] * depth
     if len(hidden) != depth:
-        raise InputError(f"model.hidden has {len(hidden)} lists: one list for all latent layers "
-                         f"or one for each of the {depth} is needed")
+        raise InputError(
+            f"model.hidden has {len(hidden)} lists: one list for all latent layers "
+            f"or one for each of the {depth} is needed"
+        )
     return [list(sizes) for sizes in hidden]
 
 
-class GaussianAutoencoder(Brick):
+class GaussianAutoencoder(Model):
     """p and q of Gaussian layers, with Bernoulli data.
 
     Parameters
@@ -59,56 +60,80 @@ class GaussianAutoencoder(Brick):
     layers : latent layer sizes, from the data up
     hidden, activation : deterministic layers inside each conditional; a list, or one a layer.
         q's are the given sizes from the data up, p's the same from the latents down
-    weights, weights_scale, bias : first values; see ``bricks.initialization``
+    weights, weights_scale, bias : initial values; see ``bricks.initialization``
     """
 
-    kind = "autoencoder"
+    most_layers: int | None = None
 
-    def __init__(self, data_dim: int, layers: Sequence[int], *, hidden: Sequence = (500, 500),
-                 activation: str = "relu", weights: str = "gaussian", weights_scale: float = 0.1,
-                 bias: float = 0.0, dtype: str = floatX) -> None:
+    def __init__(
+        self,
+        data_dim: int,
+        layers: Sequence[int],
+        *,
+        hidden: Sequence = (500, 500),
+        activation: str = "relu",
+        weights: str = "gaussian",
+        weights_scale: float = 0.1,
+        bias: float = 0.0,
+        dtype: str = floatX,
+    ) -> None:
         check_sizes(data_dim, layers)
+        if self.most_layers is not None and len(layers) > self.most_layers:
+            raise InputError(
+                f"model.layers = {list(layers)}: a {self.kind} has at most "
+                f"{self.most_layers} layer of latents, such as [100]"
+            )
         self.data_dim, self.layers = int(data_dim), [int(n) for n in layers]
         inner = hidden_of_each(hidden, len(self.layers))
-        more = {"weights": by_name(weights, weights_scale), "bias": constant(bias),
-                "activation": activation, "dtype": dtype}
+        more = {
+            "weights": by_name(weights, weights_scale),
+            "bias": constant(bias),
+            "activation": activation,
+            "dtype": dtype,
+        }
         sizes = [self.data_dim, *self.layers]
         pairs = list(zip(sizes[:-1], sizes[1:], inner))
-        self.q = [GaussianLayer(f"q{i}", lower, upper, hidden=between, **more)
-                  for i, (lower, upper, between) in enumerate(pairs)]
+        self.q = [
+            GaussianLayer(f"q{i}", lower, upper, hidden=between, **more)
+            for i, (lower, upper, between) in enumerate(pairs)
+        ]
         kinds = [BernoulliDecoder] + [GaussianLayer] * (len(pairs) - 1)
-        self.p = [layer(f"p{i}", upper, lower, hidden=between[::-1], **more)
-                  for i, (layer, (lower, upper, between)) in enumerate(zip(kinds, pairs))]
+        self.p = [
+            layer(f"p{i}", upper, lower, hidden=between[::-1], **more)
+            for i, (layer, (lower, upper, between)) in enumerate(zip(kinds, pairs))
+        ]
         super().__init__(self.kind, [*self.p, *self.q], dtype)
 
-    def infer(self, x, samples, seed: int, draw) -> list[GaussianDraw]:
-        """h ~ q(h|x), ``samples`` for each row of ``x`` (batch, data_dim), side by side."""
+    def infer(self, x: Any, samples: Any, seed: int, counter: Any) -> list[GaussianDraw]:
+        """Draw h ~ q(h|x), ``samples`` next to each other for each row of ``x``."""
         draws: list[GaussianDraw] = []
         below, repeats = x, samples
         for i, layer in enumerate(self.q):
-            noise = standard_normal(x, layer.units, repeats=samples, seed=seed, draw=draw + i)
+            noise = standard_normal(x, layer.units, repeats=samples, seed=seed, draw=counter + i)
             draws.append(layer.sample(below, noise, repeats=repeats))
             below, repeats = draws[-1].sample, 1
         return draws
 
     def log_latent_joint(self, layers: list) -> Any:
         """log p(h_1, ..., h_L), (rows,), of ``layers`` (rows, units) each."""
-        conditionals = [layer.log_density(values, above)
-                        for layer, values, above in zip(self.p[1:], layers, layers[1:])]
+        conditionals = [
+            layer.log_density(values, above)
+            for layer, values, above in zip(self.p[1:], layers, layers[1:])
+        ]
         return sum(conditionals, prior_log_density(layers[-1]))
 
-    def both_ways(self, x, samples, seed: int, draw, train: bool = False) -> Pass:
+    def both_ways(self, x: Any, samples: Any, seed: int, counter: Any, train: bool = False) -> Pass:
         """Infer h from ``x`` (batch, data_dim), then score x and h under p."""
-        draws = self.infer(x, samples, seed, draw)
+        draws = self.infer(x, samples, seed, counter)
         layers = [d.sample for d in draws]
         decoded = self.p[0].decode(x, layers[0], train=train)
         log_latents = self.log_latent_joint(layers) - sum(d.log_density for d in draws)
         log_r = (decoded.log_prob + log_latents).reshape((x.shape[0], samples))
         return Pass(draws, decoded, log_latents, log_r)
 
-    def log_weights(self, x, samples, seed: int, draw) -> tuple:
-        """(log r, draws) with log r = log p(x, h) - log q(h|x), (batch, samples), h ~ q(h|x)."""
-        return self.both_ways(x, samples, seed, draw).log_r, len(self.q)
+    def log_weights(self, x: Any, samples: Any, seed: int, counter: Any) -> tuple[Any, int]:
+        """See ``Model.log_weights``."""
+        return self.both_ways(x, samples, seed, counter).log_r, len(self.q)
 
     def gradients(self, decoded: Decoded, weight, rest) -> dict:
         """Gradients of ``rest`` - sum ``weight`` log p(x|h_1), every parameter's.

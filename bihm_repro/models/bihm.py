@@ -10,7 +10,10 @@ w_k - 1/K have the same expectation in the limit and far less variance: the cont
 
 from __future__ import annotations
 
-from bihm_repro.models.helmholtz import HelmholtzMachine, TrainingGraph, log_mean_exp, normalised
+from typing import Any
+
+from bihm_repro.models.base import TrainingGraph, log_mean_exp, normalised
+from bihm_repro.models.helmholtz import HelmholtzMachine
 
 __all__ = ["BidirectionalHelmholtzMachine"]
 
@@ -20,29 +23,37 @@ class BidirectionalHelmholtzMachine(HelmholtzMachine):
 
     kind = "bihm"
 
-    def training_graph(self, x, samples: int, seed: int, draw,
-                       control_variate: bool = True) -> TrainingGraph:
-        """Algorithm 1 on the mini-batch ``x`` (batch, data_dim) with K = ``samples``."""
-        inference = self.infer(x, samples, seed, draw, train=True)
+    def training_graph(
+        self, x: Any, samples: int, seed: int, counter: Any, *, control_variate: bool = True
+    ) -> TrainingGraph:
+        """Build Algorithm 1 on the mini-batch ``x`` (batch, data_dim) with K = ``samples``."""
+        inference = self.infer(x, samples, seed, counter, train=True)
         joint = self.joint(x, inference.layers, train=True)
         log_r = (joint.log_p - inference.log_q).reshape((x.shape[0], samples))
         weights = normalised(log_r / 2)
         q_weights = weights - 1.0 / samples if control_variate else weights
         gradients = joint.gradients(weights.flatten())
         gradients.update(inference.gradients(q_weights.astype(self.dtype).flatten()))
-        monitors = {"log_p": log_mean_exp(log_r).sum(),
-                    "log_p_tilde_star": 2 * log_mean_exp(log_r / 2).sum()}
-        return TrainingGraph(gradients, monitors, len(self.q),
-                             {**joint.input_means, **inference.input_means})
+        monitors = {
+            "log_p": log_mean_exp(log_r).sum(),
+            "log_p_tilde_star": 2 * log_mean_exp(log_r / 2).sum(),
+        }
+        return TrainingGraph(
+            gradients,
+            monitors,
+            self.inference_counters,
+            {**joint.input_means, **inference.input_means},
+        )
 
-    def log_z_terms(self, rows, inner, seed: int, draw) -> tuple:
-        """What an estimate of Z^2 averages, for ``rows`` outer and ``inner`` inner samples.
-
-        Returns (outer, log_r, draws): outer (rows,) = (log q(h|x) - log p(x, h)) / 2 with
-        x, h ~ p, and log_r (rows, inner) = log p(x, h') - log q(h'|x) with h' ~ q(h|x).
-        """
-        x, layers, log_p = self.generate(rows, seed, draw)
-        logits = self.q[0].logits(x)
-        log_q = self.inference_score(x, layers, logits=logits).log_q
-        log_r, draws = self.log_weights(x, inner, seed, draw + len(self.p) + 1, logits)
-        return (log_q - log_p) / 2, log_r, draws + len(self.p) + 1
+    def log_z_terms(self, rows: Any, inner: Any, seed: int, counter: Any) -> tuple[Any, Any, int]:
+        """See ``Model.log_z_terms``."""
+        x, layers, log_p = self.generate(rows, seed, counter)
+        inputs, used = self.q[0].prepare(x), self.generation_counters
+        log_q = self.inference_score(inputs, layers).log_q
+        inference = self.infer(inputs, inner, seed, counter + used)
+        log_r = self.joint(x, inference.layers).log_p - inference.log_q
+        return (
+            (log_q - log_p) / 2,
+            log_r.reshape((x.shape[0], inner)),
+            used + self.inference_counters,
+        )

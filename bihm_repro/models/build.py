@@ -1,31 +1,30 @@
-"""From a recipe's [model] section, or from stored arrays, to a model with parameters."""
+"""From a recipe's [model] section to a model with parameters."""
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from typing import TYPE_CHECKING, Any
 
+from bihm_repro.bricks.plugins import resolve
 from bihm_repro.engine.symbolic import floatX
-from bihm_repro.errors import InputError
-from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
-from bihm_repro.models.iwae import ImportanceWeightedAutoencoder
-from bihm_repro.models.rws import ReweightedWakeSleep
-from bihm_repro.models.vae import VariationalAutoencoder
+from bihm_repro.models.registry import kind
 
-__all__ = ["KINDS", "build_model"]
+if TYPE_CHECKING:
+    from bihm_repro.models.base import Model
 
-KINDS = {"bihm": BidirectionalHelmholtzMachine, "rws": ReweightedWakeSleep,
-         "vae": VariationalAutoencoder, "iwae": ImportanceWeightedAutoencoder}
+__all__ = ["build_model"]
 
 
-def build_model(settings: Any, data_dim: int, seed: int = 0, dtype: str = floatX) -> Any:
-    """An allocated and initialized model.
+def build_model(settings: Any, data_dim: int, seed: int = 0, dtype: str = floatX) -> Model:
+    """Return an allocated and initialized model.
 
-    ``settings`` has the fields of a recipe's ``model`` section (kind, layers, hidden, ...).
+    ``settings`` has the fields of a recipe's ``model`` section; the class receives those that its
+    constructor declares.
     """
-    if settings.kind not in KINDS:
-        raise InputError(f"model.kind is {settings.kind!r}: allowed are {', '.join(KINDS)}")
-    model = KINDS[settings.kind](
-        data_dim, settings.layers, hidden=settings.hidden, activation=settings.activation,
-        weights=settings.weights, weights_scale=settings.weights_scale, bias=settings.bias,
-        dtype=dtype)
-    return model.allocate().initialize(seed)
+    cls = resolve(kind(settings.kind).model)
+    given = {**vars(settings), "layer_settings": vars(settings), "dtype": dtype}
+    declared = inspect.signature(cls.__init__).parameters
+    accepted = {
+        name: value for name, value in given.items() if name in declared and name != "layers"
+    }
+    return cls(data_dim, settings.layers, **accepted).allocate().initialize(seed)

@@ -9,9 +9,11 @@ At K = 1 it is the VAE's bound with a sampled divergence.
 
 from __future__ import annotations
 
+from typing import Any
+
 from bihm_repro.engine.symbolic import T
 from bihm_repro.models.autoencoder import GaussianAutoencoder
-from bihm_repro.models.helmholtz import TrainingGraph, log_mean_exp, normalised
+from bihm_repro.models.base import TrainingGraph, log_mean_exp, normalised
 
 __all__ = ["ImportanceWeightedAutoencoder"]
 
@@ -21,13 +23,9 @@ class ImportanceWeightedAutoencoder(GaussianAutoencoder):
 
     kind = "iwae"
 
-    def training_graph(self, x, samples: int, seed: int, draw,
-                       control_variate: bool = True) -> TrainingGraph:
-        """One update on ``x`` (batch, data_dim) with K = ``samples``.
-
-        ``control_variate`` changes nothing: reparameterised gradients have no score to reduce.
-        """
-        passed = self.both_ways(x, samples, seed, draw, train=True)
+    def training_graph(self, x: Any, samples: int, seed: int, counter: Any) -> TrainingGraph:
+        """Build one update on ``x`` (batch, data_dim) with K = ``samples``."""
+        passed = self.both_ways(x, samples, seed, counter, train=True)
         weight = normalised(passed.log_r).astype(self.dtype).flatten()
         gradients = self.gradients(passed.decoded, weight, -T.dot(weight, passed.log_latents))
         return TrainingGraph(gradients, {"log_p": log_mean_exp(passed.log_r).sum()}, len(self.q))

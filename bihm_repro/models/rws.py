@@ -15,8 +15,11 @@ any K. The recipes in ``run_exps/rws`` switch it off, to compare with the method
 
 from __future__ import annotations
 
+from typing import Any
+
 from bihm_repro.engine.symbolic import T
-from bihm_repro.models.helmholtz import HelmholtzMachine, TrainingGraph, log_mean_exp, normalised
+from bihm_repro.models.base import TrainingGraph, log_mean_exp, normalised
+from bihm_repro.models.helmholtz import HelmholtzMachine
 
 __all__ = ["ReweightedWakeSleep"]
 
@@ -26,10 +29,11 @@ class ReweightedWakeSleep(HelmholtzMachine):
 
     kind = "rws"
 
-    def training_graph(self, x, samples: int, seed: int, draw,
-                       control_variate: bool = True) -> TrainingGraph:
-        """One update on the mini-batch ``x`` (batch, data_dim) with K = ``samples``."""
-        inference = self.infer(x, samples, seed, draw, train=True)
+    def training_graph(
+        self, x: Any, samples: int, seed: int, counter: Any, *, control_variate: bool = True
+    ) -> TrainingGraph:
+        """Build one update on the mini-batch ``x`` (batch, data_dim) with K = ``samples``."""
+        inference = self.infer(x, samples, seed, counter, train=True)
         joint = self.joint(x, inference.layers, train=True)
         log_r = (joint.log_p - inference.log_q).reshape((x.shape[0], samples))
         weights = normalised(log_r)
@@ -37,14 +41,16 @@ class ReweightedWakeSleep(HelmholtzMachine):
         gradients = joint.gradients(weights.flatten())
         # Half of each phase, through the row weights: no pass over the gradients for the mean.
         wake = inference.gradients((q_weights / 2).astype(self.dtype).flatten())
-        sleep = self._sleep_gradients(x.shape[0], seed, draw + len(self.q))
+        sleep = self._sleep_gradients(x.shape[0], seed, counter + self.inference_counters)
         gradients.update({parameter: wake[parameter] + sleep[parameter] for parameter in wake})
         monitors = {"log_p": log_mean_exp(log_r).sum()}
-        return TrainingGraph(gradients, monitors, 2 * len(self.q) + 1,
-                             {**joint.input_means, **inference.input_means})
+        counters = self.inference_counters + self.generation_counters
+        return TrainingGraph(
+            gradients, monitors, counters, {**joint.input_means, **inference.input_means}
+        )
 
-    def _sleep_gradients(self, rows, seed: int, draw) -> dict:
-        """Half the gradients of -sum log q(h|x) over ``rows`` dreams x, h ~ p."""
-        x, layers, _ = self.generate(rows, seed, draw)
+    def _sleep_gradients(self, rows: Any, seed: int, counter: Any) -> dict:
+        """Return half the gradients of -sum log q(h|x) over ``rows`` dreams x, h ~ p."""
+        x, layers, _ = self.generate(rows, seed, counter)
         halves = T.ones_like(x[:, 0]) / 2
         return self.inference_score(x, layers, train=True).gradients(halves.astype(self.dtype))

@@ -8,13 +8,11 @@ precision and round once, so they agree to the last digit or one beside it.
 
 from __future__ import annotations
 
-import numpy as np
-
 from bihm_repro.engine.symbolic import Apply, T
 from bihm_repro.ops.fused import FusedOp
-from bihm_repro.ops.random_numbers import uniform
+from bihm_repro.ops.random_numbers import normal
 
-__all__ = ["StandardNormal", "normal", "standard_normal"]
+__all__ = ["StandardNormal", "standard_normal"]
 
 _KERNEL = """
 namespace bihm {
@@ -39,15 +37,6 @@ static void standard_normal(npy_intp rows, npy_intp columns, Key key, float* out
 }
 }
 """
-
-
-def normal(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
-    """Standard normal float32 of shape ``(rows, columns)``: the numpy reference."""
-    blocks = -(-columns // 16)
-    words = uniform(seed, draw, rows, 16 * blocks).astype(np.float64).reshape(rows, blocks, 2, 8)
-    radius, angle = np.sqrt(-2 * np.log(words[:, :, 0])), 2 * np.pi * words[:, :, 1]
-    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
-    return pairs.reshape(rows, 16 * blocks)[:, :columns].astype(np.float32)
 
 
 class StandardNormal(FusedOp):

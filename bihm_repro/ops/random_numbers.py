@@ -15,11 +15,12 @@ import numpy as np
 
 from bihm_repro.errors import InputError
 
-__all__ = ["threefry2x32", "draw_key", "random_bits", "uniform", "seed_for"]
+__all__ = ["threefry2x32", "draw_key", "random_bits", "uniform", "normal", "seed_for"]
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 _MAXIMUM = 2**31 - 1
+_WORDS_AT_ONCE = 2**15
 
 
 def threefry2x32(key: tuple, counter: tuple) -> tuple[np.ndarray, np.ndarray]:
@@ -50,14 +51,17 @@ def draw_key(seed: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
 
 def random_bits(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
     """Random 32-bit words of shape ``(rows, columns)``."""
-    blocks = -(-columns // 16)
+    key, blocks = draw_key(int(seed), int(draw)), -(-columns // 16)
     slots = np.arange(blocks * 8, dtype=np.uint32)
-    lines = np.arange(rows, dtype=np.uint32)[:, None]
-    words = threefry2x32(draw_key(int(seed), int(draw)),
-                         (np.broadcast_to(slots, (rows, slots.size)),
-                          np.broadcast_to(lines, (rows, slots.size))))
-    paired = np.stack([word.reshape(rows, blocks, 8) for word in words], axis=2)
-    return paired.reshape(rows, blocks * 16)[:, :columns]
+    bits = np.empty((rows, blocks, 2, 8), dtype=np.uint32)
+    # Parts that stay in the cache while the cipher goes over them a hundred times.
+    step = max(1, _WORDS_AT_ONCE // max(1, slots.size))
+    for start in range(0, rows, step):
+        lines = np.arange(start, min(rows, start + step), dtype=np.uint32)[:, None]
+        words = threefry2x32(key, np.broadcast_arrays(slots, lines))
+        for word, values in enumerate(words):
+            bits[start:start + step, :, word] = values.reshape(-1, blocks, 8)
+    return bits.reshape(rows, blocks * 16)[:, :columns]
 
 
 def uniform(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
@@ -68,6 +72,15 @@ def uniform(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
     """
     bits = random_bits(seed, draw, rows, columns)
     return ((bits >> np.uint32(9)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-23)
+
+
+def normal(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
+    """Standard normal float32 of shape ``(rows, columns)``; see ``ops.normal``."""
+    blocks = -(-columns // 16)
+    words = uniform(seed, draw, rows, 16 * blocks).astype(np.float64).reshape(rows, blocks, 2, 8)
+    radius, angle = np.sqrt(-2 * np.log(words[:, :, 0])), 2 * np.pi * words[:, :, 1]
+    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
+    return pairs.reshape(rows, 16 * blocks)[:, :columns].astype(np.float32)
 
 
 def seed_for(seed: int, purpose: str) -> int:

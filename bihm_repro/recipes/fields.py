@@ -14,6 +14,7 @@ __all__ = [
     "integer",
     "number",
     "one_of",
+    "registered",
     "schedule",
     "setting",
     "sizes",
@@ -56,6 +57,31 @@ def one_of(*choices: str) -> Setting:
             raise ValueError
         return value
     return Setting(f"one of {', '.join(choices)}", convert, choices)
+
+
+@dataclass(frozen=True)
+class registered:  # noqa: N801 (used like the functions around it)
+    """One word of a registry; with ``by_level``, also a list of them; looked up when checked."""
+
+    names: Callable[[], tuple[str, ...]]
+    by_level: bool = False
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words there are now."""
+        return self.names()
+
+    @property
+    def allowed(self) -> str:
+        """What is allowed, for messages."""
+        lists = ", or a list of one for each latent layer" if self.by_level else ""
+        return f"one of {', '.join(self.choices)}{lists}"
+
+    def convert(self, value: Any) -> Any:
+        """Return the word, or the list as a tuple."""
+        if self.by_level and isinstance(value, (list, tuple)) and value:
+            return tuple(one_of(*self.choices).convert(item) for item in value)
+        return one_of(*self.choices).convert(value)
 
 
 def integer(minimum: int) -> Setting:

@@ -21,8 +21,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Optional
 
+from bihm_repro.bricks import registry as layer_types
 from bihm_repro.errors import InputError
 from bihm_repro.files import parse_toml, to_toml
+from bihm_repro.models import registry as models
 from bihm_repro.recipes import fields as allowed
 from bihm_repro.recipes.extends import find_recipe, read_recipe, suggestion
 from bihm_repro.recipes.fields import Setting, setting
@@ -44,7 +46,9 @@ __all__ = [
 class ModelRecipe:
     """The model: which kind, how large, and the initial values of its parameters."""
 
-    kind: str = setting("bihm", allowed.one_of("bihm", "rws", "vae", "iwae"), "the kind of model")
+    kind: str = setting(
+        models.DEFAULT, allowed.registered(models.kinds), "the kind of model"
+    )
     layers: tuple[int, ...] = setting(
         (),
         allowed.sizes("latent layer sizes from the data up"),
@@ -71,6 +75,24 @@ class ModelRecipe:
         "constant",
         allowed.one_of("constant", "data"),
         "initial biases of the data layer: bias, or the log-odds of the data's mean",
+        later=True,
+    )
+    p_layer: Any = setting(
+        layer_types.DEFAULT,
+        allowed.registered(layer_types.names, by_level=True),
+        "layer type of p's conditionals: one for all, or a list from the data up",
+        later=True,
+    )
+    q_layer: Any = setting(
+        layer_types.DEFAULT,
+        allowed.registered(layer_types.names, by_level=True),
+        "layer type of q's conditionals: one for all, or a list from the data up",
+        later=True,
+    )
+    prior: str = setting(
+        layer_types.DEFAULT,
+        allowed.registered(layer_types.names),
+        "layer type of the top prior",
         later=True,
     )
 
@@ -444,17 +466,29 @@ def _check_together(recipe: Recipe, source: str) -> None:
             f"{source}: model.layers is missing: give the latent layer sizes "
             "from the data up, such as [200, 100, 50]"
         )
-    if model.hidden and model.kind in ("bihm", "rws"):
-        raise InputError(
-            f"{source}: model.hidden = {list(model.hidden)!r}: must be [] for a "
-            f"{model.kind}, whose conditionals have no deterministic layers"
-        )
+    _check_model(model, source)
     nested = model.hidden and isinstance(model.hidden[0], tuple)
     if nested and len(model.hidden) != len(model.layers):
         raise InputError(
             f"{source}: model.hidden has {len(model.hidden)} lists: must be one "
             f"list for all latent layers or one for each of the {len(model.layers)}"
         )
+
+
+def _check_model(model: ModelRecipe, source: str) -> None:
+    settings = models.kind(model.kind).settings
+    for item in fields(ModelRecipe):
+        value = getattr(model, item.name)
+        optional = item.name in models.OPTIONAL_SETTINGS
+        if optional and item.name not in settings and value != item.default:
+            raise InputError(
+                f"{source}: model.{item.name} = {_plain(value)!r}: a {model.kind} model does not "
+                "have this setting; leave it out"
+            )
+    for name in ("p_layer", "q_layer"):
+        where = f"{source}: model.{name}"
+        layer_types.names_by_level(getattr(model, name), len(model.layers), where)
+    layer_types.layer_type(model.prior, prior=True)
 
 
 def _plain(value: Any) -> Any:

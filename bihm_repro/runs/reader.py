@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bihm_repro.errors import InputError
+from bihm_repro.models.registry import DEFAULT, kinds
 
 try:
     import tomllib
@@ -29,7 +30,6 @@ except ModuleNotFoundError:  # Python before 3.11
 __all__ = ["Estimate", "Run", "main_run", "read_run", "read_runs", "seed_groups"]
 
 RUN_FILES = ("recipe.toml", "log.csv", "status.json", "evaluation.json", "model.npz")
-KINDS = ("bihm", "rws", "vae", "iwae")
 NOT_ABOUT_TRAINING = ("title", "seed", "evaluation")
 MONITOR_WITHOUT_EFFECT = ("test_every", "test_samples", "test_examples", "z_samples",
                           "checkpoint_seconds")
@@ -63,8 +63,8 @@ class Run:
 
     @property
     def kind(self) -> str:
-        """``bihm``, ``rws``, ``vae`` or ``iwae``."""
-        return str(self.recipe.get("model", {}).get("kind", "bihm"))
+        """The kind of the model, such as ``bihm``."""
+        return str(self.recipe.get("model", {}).get("kind", DEFAULT))
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -204,9 +204,9 @@ def read_run(path: str | Path) -> Run:
         raise InputError(f"{recipe_path}: not TOML ({error})") from error
     run = Run(path.name, path, recipe, _read_json(path / "status.json") or {},
               _read_json(path / "evaluation.json"))
-    if run.kind not in KINDS:
-        raise InputError(f"{recipe_path}: model.kind is {run.kind!r}, one of {', '.join(KINDS)} "
-                         "is allowed")
+    if run.kind not in kinds():
+        raise InputError(f"{recipe_path}: model.kind is {run.kind!r}, one of "
+                         f"{', '.join(kinds())} is allowed")
     if run.evaluation is not None:
         _check_evaluation(path / "evaluation.json", run.evaluation)
     return run
@@ -253,8 +253,8 @@ def seed_groups(runs: Iterable[Run]) -> list[list[Run]]:
 
 def _plain_names(dataset: str, kind: str) -> tuple[str, ...]:
     short = {"binarized_mnist": "mnist", "mnist": "mnist-dynamic"}.get(dataset, dataset)
-    if kind == "bihm":
-        return (short, dataset, f"{short}-bihm")
+    if kind == DEFAULT:
+        return (short, dataset, f"{short}-{kind}")
     return tuple(name for part in (short, dataset)
                  for name in (f"{part}-{kind}", f"{kind}-{part}", f"{kind}/{part}"))
 

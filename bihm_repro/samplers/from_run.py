@@ -6,25 +6,28 @@ import os
 
 import numpy as np
 
+from bihm_repro.bricks.plugins import resolve
 from bihm_repro.datasets.dataset import Dataset, load_dataset
 from bihm_repro.datasets.registry import DATASETS
 from bihm_repro.errors import InputError
+from bihm_repro.models import registry
+from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.runs.layout import RunDirectory
-from bihm_repro.samplers.directed import DirectedPair
-from bihm_repro.samplers.gaussian import GaussianDecoder
+from bihm_repro.samplers.base import Sampler
 from bihm_repro.samplers.images import parse_shape
 
-__all__ = ["check_data", "picture_shape", "random_examples", "require_p_star", "sampler_of"]
+__all__ = ["check_data", "picture_shape", "random_examples", "require", "sampler_of"]
 
 
-def sampler_of(folder: RunDirectory) -> DirectedPair | GaussianDecoder:
-    """Return the model of a run as something with ``data_dim`` and ``sample_means``."""
+def sampler_of(folder: RunDirectory) -> Sampler:
+    """Return the best model of a run as its kind's sampler."""
     model = folder.recipe.model
+    found = registry.kind(model.kind).sampler
+    if found is None:
+        raise InputError(f"{folder.path}: a {model.kind} model cannot be sampled")
     values = folder.read_model()
     try:
-        if model.kind in ("bihm", "rws"):
-            return DirectedPair(values)
-        return GaussianDecoder(values, model.activation)
+        return resolve(found)(values, model)
     except InputError as error:
         raise InputError(f"{folder.file('model.npz')}: {error}") from None
 
@@ -33,18 +36,18 @@ def check_data(folder: RunDirectory, data_dim: int, dataset: Dataset) -> None:
     """Refuse data that the run's model was not trained on, or cannot take."""
     folder.check_data(dataset.fingerprint)
     if dataset.dim != data_dim:
-        raise InputError(f"{folder.path}: its model has {data_dim} observed values, the rows of "
-                         f"data set {dataset.name} have {dataset.dim}; bring its own data back")
-
-
-def require_p_star(folder: RunDirectory, what: str) -> None:
-    """Refuse ``what`` for a model that defines no p*."""
-    kind = folder.recipe.model.kind
-    if kind != "bihm":
         raise InputError(
-            f"{folder.path}: is a {kind} model, and {what} draws from p*, which only a bihm "
-            "model defines; sample its p with: bihm sample RUN --gibbs 0"
+            f"{folder.path}: its model has {data_dim} observed values, the rows of "
+            f"data set {dataset.name} have {dataset.dim}; bring its own data back"
         )
+
+
+def require(folder: RunDirectory, capability: registry.Capability, what: str) -> None:
+    """Refuse ``what`` for a run whose model lacks ``capability``."""
+    try:
+        registry.require(folder.recipe.model.kind, capability, what)
+    except InputError as error:
+        raise InputError(f"{folder.path}: {error}") from None
 
 
 def picture_shape(
@@ -74,7 +77,7 @@ def picture_shape(
 def random_examples(
     folder: RunDirectory,
     n: int,
-    generator: np.random.Generator,
+    random: RandomStream,
     data_dim: int,
     data: str | os.PathLike[str] = "data",
 ) -> np.ndarray:
@@ -84,4 +87,4 @@ def random_examples(
     rows = dataset.splits["test"]
     if n > len(rows):
         raise InputError(f"n: {n} examples; the test split of {dataset.name} has {len(rows)}")
-    return rows[generator.choice(len(rows), size=n, replace=False)].astype(np.float32)
+    return rows[random.choice(len(rows), n)].astype(np.float32)

@@ -1,4 +1,4 @@
-"""Ancestral samples of the baselines with Gaussian latents (VAE, IWAE), in numpy.
+"""Ancestral samples of the models with Gaussian latents (VAE, IWAE), in numpy.
 
     h_L ~ N(0, 1),   h_l ~ N(m_l(h_{l+1}), exp(v_l(h_{l+1}))),   x ~ B(logistic(f(h_1) W + b))
 
@@ -10,63 +10,54 @@ inside each.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from bihm_repro.errors import InputError
-from bihm_repro.samplers.directed import sigmoid
+from bihm_repro.bricks.numpy_layer import NumpyBernoulli, linear, mlp
+from bihm_repro.ops.random_stream import RandomStream
+from bihm_repro.samplers.base import Sampler
 
-__all__ = ["GaussianDecoder"]
-
-ACTIVATIONS = {"tanh": np.tanh, "relu": lambda values: np.maximum(values, 0), "logistic": sigmoid}
+__all__ = ["GaussianSampler"]
 
 
-class GaussianDecoder:
-    """p of a VAE or IWAE, from the dict of arrays of its ``model.npz``.
+class _GaussianLayer:
+    """N(m(h), exp(v(h))), m and v linear in the features of deterministic layers."""
 
-    ``activation`` is that of the deterministic layers: tanh, relu or logistic.
-    """
+    def __init__(self, name: str, values: Mapping[str, np.ndarray], activation: str) -> None:
+        self._features, inputs = mlp(name, values, activation)
+        self._mean, self._log_variance = (
+            linear(f"{name}.{part}", values) for part in ("mean", "log_variance")
+        )
+        self.inputs = inputs or len(self._mean[0])
 
-    def __init__(self, parameters: Mapping[str, np.ndarray], activation: str = "relu"):
-        if activation not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
-            raise InputError(f"activation: {activation!r}; expected one of {known}")
-        self._activation = ACTIVATIONS[activation]
-        self._arrays = {name: a for name, a in parameters.items() if name.startswith("p")}
-        self.depth = 1
-        while f"p{self.depth}.mean.W" in self._arrays:
-            self.depth += 1
-        top = self._input_of(self.depth - 1)
-        self.latents, self.data_dim = len(self._array(f"{top}.W")), len(self._array("p0.b"))
+    def sample(self, h: np.ndarray, random: RandomStream) -> np.ndarray:
+        """Draw one sample for each row of ``h`` (n, inputs)."""
+        features = self._features(h)
+        mean, log_variance = (
+            features @ weights + bias for weights, bias in (self._mean, self._log_variance)
+        )
+        return mean + np.exp(0.5 * log_variance) * random.normal(mean.shape)
 
-    def sample_means(self, n: int, generator: np.random.Generator) -> np.ndarray:
-        """Return the means of p(x|h_1) for ``n`` ancestral samples, shape (n, data_dim)."""
-        h = generator.standard_normal((n, self.latents), dtype=np.float32)
-        for level in reversed(range(1, self.depth)):
-            features = self._features(level, h)
-            mean = self._linear(f"p{level}.mean", features)
-            scale = np.exp(0.5 * self._linear(f"p{level}.log_variance", features))
-            h = mean + scale * generator.standard_normal(mean.shape, dtype=np.float32)
-        return sigmoid(self._linear("p0", self._features(0, h)))
 
-    def _input_of(self, level: int) -> str:
-        """Return the name of the first linear map that the layer's input meets."""
-        hidden = f"p{level}.mlp.hidden0"
-        if f"{hidden}.W" in self._arrays:
-            return hidden
-        return "p0" if level == 0 else f"p{level}.mean"
+class GaussianSampler(Sampler):
+    """p of a VAE or IWAE."""
 
-    def _features(self, level: int, values: np.ndarray) -> np.ndarray:
-        index = 0
-        while f"p{level}.mlp.hidden{index}.W" in self._arrays:
-            values = self._activation(self._linear(f"p{level}.mlp.hidden{index}", values))
-            index += 1
-        return values
+    def __init__(self, values: Mapping[str, np.ndarray], settings: Any = None) -> None:
+        """Take the arrays of p; ``settings.activation`` is that of the deterministic layers."""
+        activation = getattr(settings, "activation", "relu")
+        self._data = NumpyBernoulli("p0", values, settings)
+        self._layers = []
+        while any(name.startswith(f"p{len(self._layers) + 1}.") for name in values):
+            self._layers.append(_GaussianLayer(f"p{len(self._layers) + 1}", values, activation))
+        top = self._layers[-1] if self._layers else self._data
+        self.latents, self.data_dim = top.inputs, self._data.units
 
-    def _linear(self, name: str, values: np.ndarray) -> np.ndarray:
-        return values @ self._array(f"{name}.W") + self._array(f"{name}.b")
-
-    def _array(self, name: str) -> np.ndarray:
-        if name not in self._arrays:
-            raise InputError(f"model: the array {name} is missing; give a complete model.npz")
-        return self._arrays[name]
+    def sample(self, n: int, random: RandomStream) -> tuple[np.ndarray, np.ndarray]:
+        """See ``Sampler.sample``."""
+        h = random.normal((n, self.latents))
+        for layer in reversed(self._layers):
+            h = layer.sample(h, random)
+        conditional = self._data.given(h)
+        x = conditional.sample(random)
+        return x, conditional.probabilities(x)

@@ -22,7 +22,7 @@ VISIBLE = 56
 def parse_shape(text: str) -> tuple[int, int]:
     """Read a picture's rows and columns from such as ``28x28``."""
     parts = text.lower().split("x")
-    if len(parts) != 2 or not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+    if len(parts) != 2 or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise InputError(f"shape: {text!r}; expected ROWSxCOLUMNS, such as 28x28")
     return int(parts[0]), int(parts[1])
 

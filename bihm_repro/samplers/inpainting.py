@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from bihm_repro.errors import InputError
-from bihm_repro.samplers.directed import DirectedPair, bernoulli
+from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.samplers.gibbs import Chain, GibbsSettings, gibbs_chain, start_chain
+from bihm_repro.samplers.helmholtz import HelmholtzSampler
 
 __all__ = ["MASKS", "inpainting_chain", "known_pixels", "start_inpainting"]
 
@@ -21,44 +22,42 @@ MASKS = ("left", "right", "top", "bottom", "block")
 
 
 def start_inpainting(
-    pair: DirectedPair, x: np.ndarray, known: np.ndarray, generator: np.random.Generator
+    model: HelmholtzSampler, x: np.ndarray, known: np.ndarray, random: RandomStream
 ) -> Chain:
     """Return chains at h ~ q(h|x~) with the unknown elements of x drawn from p(x|h_1).
 
     ``x`` (chains, data_dim) has values in [0, 1]; ``known``, bool of shape (data_dim,) or
     (chains, data_dim), marks those that stay. The others are 0 in x~ and never looked at.
     """
-    x, known = _checked(pair, x, known)
-    layers = pair.sample_q(np.where(known, x, np.float32(0)), generator)
-    layers[0] = np.where(known, x, bernoulli(pair.expected_x(layers[1]), generator))
-    return start_chain(pair, layers, generator)
+    x, known = _checked(model, x, known)
+    layers = model.sample_q(np.where(known, x, np.float32(0)), random)
+    layers[0] = model.p_given(0, layers[1]).sample(random, (), ~known, x)
+    return start_chain(model, layers, random)
 
 
 def inpainting_chain(
-    pair: DirectedPair,
+    model: HelmholtzSampler,
     x: np.ndarray,
     known: np.ndarray,
     steps: int,
-    generator: np.random.Generator,
+    random: RandomStream,
     settings: GibbsSettings | None = None,
 ) -> Iterator[Chain]:
     """Yield the start and then the state after each of ``steps`` steps; see above for the rest."""
-    x, known = _checked(pair, x, known)
-    chain = start_inpainting(pair, x, known, generator)
+    x, known = _checked(model, x, known)
+    chain = start_inpainting(model, x, known, random)
     yield chain
-    yield from gibbs_chain(pair, chain, steps, generator, settings, known)
+    yield from gibbs_chain(model, chain, steps, random, settings, known)
 
 
-def known_pixels(
-    mask: str, shape: tuple[int, int], n: int, generator: np.random.Generator
-) -> np.ndarray:
+def known_pixels(mask: str, shape: tuple[int, int], n: int, random: RandomStream) -> np.ndarray:
     """Return which pixels of n pictures are known, bool of shape (n, rows * columns).
 
     ``left``, ``right``, ``top`` and ``bottom`` name the half that is hidden; ``block`` hides a
-    rectangle of half the height and half the width, elsewhere in each picture; anything else is
-    a picture file whose dark half of the grey scale is hidden.
+    rectangle of half the height and half the width, at a random place of each picture; anything
+    else is a picture file whose dark half of the grey scale is hidden.
 
-    >>> known_pixels("left", (1, 4), 1, np.random.default_rng(0)).astype(int).tolist()
+    >>> known_pixels("left", (1, 4), 1, RandomStream(0, "masks")).astype(int).tolist()
     [[0, 0, 1, 1]]
     """
     rows, columns = shape
@@ -70,9 +69,9 @@ def known_pixels(
         half = slice(0, rows // 2) if mask == "top" else slice(rows - rows // 2, rows)
         hidden[:, half] = True
     elif mask == "block":
-        for picture in hidden:
-            top = generator.integers(0, rows - rows // 2 + 1)
-            left = generator.integers(0, columns - columns // 2 + 1)
+        tops = random.integers(rows - rows // 2 + 1, n)
+        lefts = random.integers(columns - columns // 2 + 1, n)
+        for picture, top, left in zip(hidden, tops, lefts):
             picture[top : top + rows // 2, left : left + columns // 2] = True
     else:
         hidden[:] = _hidden_in_file(mask, shape)
@@ -100,11 +99,11 @@ def _hidden_in_file(path: str, shape: tuple[int, int]) -> np.ndarray:
 
 
 def _checked(
-    pair: DirectedPair, x: np.ndarray, known: np.ndarray
+    model: HelmholtzSampler, x: np.ndarray, known: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     x, known = np.asarray(x, np.float32), np.asarray(known)
-    if x.ndim != 2 or x.shape[1] != pair.sizes[0]:
-        raise InputError(f"x: shape {x.shape}; expected (chains, {pair.sizes[0]})")
+    if x.ndim != 2 or x.shape[1] != model.sizes[0]:
+        raise InputError(f"x: shape {x.shape}; expected (chains, {model.sizes[0]})")
     if known.dtype != bool or known.shape not in (x.shape, x.shape[1:]):
         raise InputError(
             f"known: {known.dtype} of shape {known.shape}; expected bool of shape {x.shape} or "

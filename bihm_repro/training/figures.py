@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.engine.symbolic import T, function
+from bihm_repro.models.registry import Capability
 from bihm_repro.ops.random_numbers import seed_for, uniform
 from bihm_repro.recipes.recipe import Recipe
 
@@ -52,7 +53,7 @@ def compile_test_figures(model: Any, examples: np.ndarray,
                                seed_for(recipe.seed, "test"))
     quantities = ["log_p", "log_p_tilde_star"] if _has_tilde(model) else ["log_p"]
     log_z2 = None
-    if monitor.z_samples and model.kind == "bihm":
+    if monitor.z_samples and model.can(Capability.LOG_Z2):
         log_z2 = _compile_log_z2(model, monitor.z_samples, seed_for(recipe.seed, "z"))
 
     def measure_test() -> dict[str, float]:
@@ -87,7 +88,7 @@ def samples_per_second(model: Any, examples: np.ndarray, samples: int = 100) -> 
 
 
 def _has_tilde(model: Any) -> bool:
-    return model.kind in ("bihm", "rws")
+    return model.can(Capability.P_STAR)
 
 
 def _compile_figures(model: Any, examples: np.ndarray, samples: Sequence[int],

@@ -25,16 +25,19 @@ class Update:
     """A compiled update; call it with a mini-batch to take one step, or with many for many."""
 
     def __init__(self, compiled: Any, monitors: list[str], rate: Any, draw: Any,
-                 state: list[Any], averages: Mapping[str, Any] | None = None) -> None:
+                 state: list[Any], averages: Mapping[str, Any] | None = None,
+                 model_state: Sequence[Any] = ()) -> None:
         """Keep the ``compiled`` steps and the shared variables they work on.
 
-        ``averages`` are running means, by the name of the parameter that each is the mean of.
+        ``averages`` are running means, by the name of the parameter that each is the mean of;
+        ``model_state`` is ``TrainingGraph.state``.
         """
         self._steps = compiled
         self._monitors = monitors
         self._rate = rate
         self._draw = draw
-        self._state = {variable.name: variable for variable in state}
+        self._state = {variable.name: variable for variable in [*state, *model_state]}
+        self._initial = {item.name: np.array(item.get_value()) for item in model_state}
         self._averages = averages or {}
 
     def __call__(self, x: np.ndarray) -> dict[str, float]:
@@ -79,13 +82,14 @@ class Update:
         return {name: np.array(mean.get_value()) for name, mean in self._averages.items()}
 
     def restart(self, draw: int) -> None:
-        """Make the step rule fresh (its variables all start at zero), random draws from ``draw``.
+        """Reset the step rule to zeros, the model's state to its start, the counter to ``draw``.
 
         The next phase can then use the same compiled function where only its rate differs.
         """
         self.draw = draw
-        for variable in self._state.values():
-            variable.set_value(np.zeros_like(variable.get_value(borrow=True)))
+        for name, variable in self._state.items():
+            zeros = np.zeros_like(variable.get_value(borrow=True))
+            variable.set_value(self._initial.get(name, zeros))
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Return the step rule's variables, by name."""
@@ -108,14 +112,15 @@ def compile_update(model: Any, training: TrainingRecipe, phase: Phase, seed: int
     rate = shared(np.float32(phase.rate_at(0)), name="learning_rate")
     counter = shared(np.int64(draw), name="draw")
     graph = model.training_graph(x, phase.samples, seed, counter,
-                                 control_variate=training.control_variate)
+                                 **model.training_options(training))
     parameters = list(model.parameters)
     if training.centred and not graph.input_means:
         raise InputError(f"training.centred = true: a {model.kind} model has no layers of binary "
                          "units to centre; set it to false")
     step, averages = build_step(parameters, graph.gradients, model.weights, rate, training, phase,
                                 graph.input_means)
-    updates = [*step.updates, (counter, counter + np.int64(graph.draws))]
+    updates = [*step.updates, *graph.updates, (counter, counter + np.int64(graph.counters))]
     compiled = step_function(x, list(graph.monitors.values()), updates, name="the update")
     return Update(compiled, list(graph.monitors), rate, counter, step.state,
-                  {w.name: mean for w, mean in averages.means.items()} if averages else {})
+                  {w.name: mean for w, mean in averages.means.items()} if averages else {},
+                  graph.state)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from exact import random_parameters
 from PIL import Image
 
 from bihm_repro.cli import inpaint, sample
 from bihm_repro.datasets.dataset import load_dataset
 from bihm_repro.errors import InputError
-from bihm_repro.models.exact import random_parameters
+from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.runs.layout import RunDirectory
-from bihm_repro.samplers.directed import DirectedPair
-from bihm_repro.samplers.gaussian import GaussianDecoder
+from bihm_repro.samplers.gaussian import GaussianSampler
 from bihm_repro.samplers.gibbs import GibbsSettings
+from bihm_repro.samplers.helmholtz import HelmholtzSampler
 from bihm_repro.samplers.images import GAP, grid, parse_shape, write_gif, write_png
 
 
@@ -107,9 +109,9 @@ def test_sample_writes_a_grid_a_step_and_the_chains(bars_run, capsys):
 
 def test_the_first_grid_shows_the_means_of_ancestral_samples(bars_run, tmp_path):
     call(sample, bars_run.path, "--n", 4, "--gibbs", "0", "--seed", 7, "--out", tmp_path / "out")
-    pair = DirectedPair(bars_run.read_model())
-    layers = pair.sample_p(4, np.random.default_rng(7))
-    expected = grid(pair.expected_x(layers[1]), (4, 4))
+    model = HelmholtzSampler(bars_run.read_model())
+    layers = model.sample_p(4, RandomStream(7, "samples"))
+    expected = grid(model.expected_x(layers), (4, 4))
     assert np.array_equal(np.asarray(Image.open(tmp_path / "out" / "samples-0.png")), expected)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["samples-0.png"]
 
@@ -117,7 +119,7 @@ def test_the_first_grid_shows_the_means_of_ancestral_samples(bars_run, tmp_path)
 def test_the_seed_decides_the_pictures(bars_run, tmp_path):
     contents = []
     for out, seed in (("a", 1), ("b", 1), ("c", 2)):
-        call(sample, bars_run.path, "--n", 4, "--gibbs", "2", "--seed", seed, "--plain",
+        call(sample, bars_run.path, "--n", 4, "--gibbs", "2", "--seed", seed, "--exact",
              "--oversample", 3, "--out", tmp_path / out)
         contents.append((tmp_path / out / "samples-2.png").read_bytes())
     assert contents[0] == contents[1] != contents[2]
@@ -150,9 +152,9 @@ def test_rws_is_sampled_from_p_alone(tmp_path):
     folder = make_run(tmp_path / "rws", kind="rws")
     assert call(sample, folder.path, "--n", 4) == 0
     assert [path.name for path in (folder.path / "pictures").iterdir()] == ["samples-0.png"]
-    with pytest.raises(InputError, match="is a rws model, and Gibbs sampling draws from p"):
+    with pytest.raises(InputError, match="a rws model has no Gibbs sampling of p"):
         call(sample, folder.path, "--gibbs", "10")
-    with pytest.raises(InputError, match="is a rws model, and inpainting draws from p"):
+    with pytest.raises(InputError, match="a rws model has no inpainting, which bihm inpaint needs"):
         call(inpaint, folder.path)
 
 
@@ -160,9 +162,9 @@ def test_models_with_gaussian_latents_are_sampled_from_p(tmp_path):
     folder = make_run(tmp_path / "iwae", kind="iwae", sizes=(16, 3, 2), hidden=[4])
     folder.write_model(gaussian_arrays(np.random.default_rng(0)), {"kind": "iwae"})
     assert call(sample, folder.path, "--n", 4) == 0
-    with pytest.raises(InputError, match="is a iwae model, and Gibbs sampling draws from p"):
+    with pytest.raises(InputError, match="a iwae model has no Gibbs sampling of p"):
         call(sample, folder.path, "--gibbs", "0,1")
-    means = GaussianDecoder(folder.read_model()).sample_means(4, np.random.default_rng(0))
+    means = GaussianSampler(folder.read_model()).sample_means(4, RandomStream(0, "samples"))
     found = np.asarray(Image.open(folder.path / "pictures" / "samples-0.png"))
     assert np.array_equal(found, grid(means, (4, 4)))
 
@@ -183,7 +185,7 @@ def test_gaussian_decoder_has_the_moments_of_a_linear_model():
               "p1.mean.W": generator.standard_normal((2, 2)), "p1.mean.b": np.array([1.0, -1.0]),
               "p1.log_variance.W": np.zeros((2, 2)), "p1.log_variance.b": np.log([4.0, 0.25])}
     n = 100_000
-    means = GaussianDecoder(arrays).sample_means(n, np.random.default_rng(1)).astype(float)
+    means = GaussianSampler(arrays).sample_means(n, RandomStream(1, "test")).astype(float)
     logits = np.log(means / (1 - means))
     below = arrays["p1.mean.W"] @ arrays["p0.W"]
     noise = arrays["p0.W"].T @ np.diag([4.0, 0.25]) @ arrays["p0.W"]
@@ -196,11 +198,11 @@ def test_gaussian_decoder_has_the_moments_of_a_linear_model():
 
 def test_gaussian_decoder_refuses_what_it_cannot_read():
     arrays = gaussian_arrays(np.random.default_rng(0))
-    with pytest.raises(InputError, match="'sine'; expected one of tanh"):
-        GaussianDecoder(arrays, "sine")
+    with pytest.raises(InputError, match="'sine': allowed are tanh"):
+        GaussianSampler(arrays, SimpleNamespace(activation="sine"))
     del arrays["p1.log_variance.b"]
     with pytest.raises(InputError, match="p1.log_variance.b is missing"):
-        GaussianDecoder(arrays).sample_means(1, np.random.default_rng(0))
+        GaussianSampler(arrays)
 
 
 def test_defaults_on_the_command_line_are_those_of_the_sampler():
@@ -217,7 +219,7 @@ def test_other_models_and_bad_arguments_are_refused(tmp_path, bars_run):
         call(sample, table.path)
     assert call(sample, table.path, "--shape", "3x41", "--n", 2, "--gibbs", "1") == 0
     for arguments, message in [
-        (["--gibbs", "ten"], "expected whole numbers of steps"),
+        (["--gibbs", "ten"], "expected integers"),
         (["--n", "0"], "--n: 0"),
         (["--chains", "0"], "--chains: 0"),
         (["--oversample", "0"], "--oversample: 0"),

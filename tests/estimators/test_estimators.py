@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exact import ExactModel, random_parameters, states
 
 from bihm_repro.engine.symbolic import T, floatX, function
 from bihm_repro.errors import InputError
@@ -12,7 +13,6 @@ from bihm_repro.estimators.log_likelihood import estimate_log_likelihood
 from bihm_repro.estimators.partition_function import estimate_log_z2
 from bihm_repro.estimators.streaming import LogSumExp, LogWeights, blocks
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
-from bihm_repro.models.exact import ExactModel, random_parameters, states
 
 # 20 models with one to four layers and at most 12 units.
 SIZES = [(3, 2), (5, 4), (4, 3, 2), (6, 3, 2), (3, 3, 3, 2), (5, 2, 2, 2), (2, 2, 2, 2, 2),

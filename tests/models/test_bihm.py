@@ -8,11 +8,11 @@ import sys
 
 import numpy as np
 import pytest
+from exact import ExactModel, random_parameters, states
 
 from bihm_repro.engine.symbolic import T, function, grad
 from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
-from bihm_repro.models.exact import ExactModel, random_parameters, states
 
 # The comparisons in float64 run in Python: nothing is compiled for what is used once.
 IN_PYTHON = {"mode": "FAST_COMPILE"}
@@ -21,7 +21,7 @@ X = (np.random.default_rng(1).random((6, 5)) < 0.5).astype(np.float64)
 
 def machine(sizes, seed=0, scale=0.7, dtype="float64", **settings):
     model = BidirectionalHelmholtzMachine(sizes[0], sizes[1:], dtype=dtype, **settings).allocate()
-    if settings.get("hidden"):
+    if settings.get("layer_settings"):
         model.initialize(seed)
     else:
         model.set_values(random_parameters(sizes, seed, scale))
@@ -67,7 +67,8 @@ def test_fused_gradients_equal_the_textbook_graph(sizes, control_variate):
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "logistic"])
 def test_deterministic_layers_inside_conditionals(activation):
-    model = machine((5, 4, 3), hidden=[6, 5], activation=activation, weights="glorot", bias=0.1)
+    model = machine((5, 4, 3), layer_settings={"hidden": [6, 5], "activation": activation},
+                    weights="glorot", bias=0.1)
     x, draw = T.matrix(dtype="float64"), T.lscalar()
     graph = model.training_graph(x, 4, 3, draw)
     theirs = textbook_gradients(model, x, 4, 3, draw, True)
@@ -104,7 +105,7 @@ def gradient_draws():
         graph = model.training_graph(x, 200, 9, draw, control_variate=variate)
         run = function([x, draw], [T.concatenate([graph.gradients[p].flatten()
                                                   for p in model.parameters])])
-        found[variate] = np.array([run(x_value.astype(np.float32), i * graph.draws)[0]
+        found[variate] = np.array([run(x_value.astype(np.float32), i * graph.counters)[0]
                                    for i in range(300)])
     exact = ExactModel(random_parameters(sizes, 4, 0.5)).gradient(x_value)
     truth = -np.concatenate([exact[p.name].ravel() for p in model.parameters])
@@ -142,7 +143,7 @@ def test_monitors_are_the_estimates_of_the_same_samples():
     x, draw = T.matrix(dtype="float64"), T.lscalar()
     graph = model.training_graph(x, 50, 3, draw)
     log_r, draws = model.log_weights(x, 50, 3, draw)
-    assert draws == graph.draws == 2
+    assert draws == graph.counters == 2
     values = function([x, draw], [*graph.monitors.values(), log_r], **IN_PYTHON)(X, 0)
     log_p = (np.logaddexp.reduce(values[2], axis=1) - np.log(50)).sum()
     tilde = 2 * (np.logaddexp.reduce(values[2] / 2, axis=1) - np.log(50)).sum()

@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
+from exact import ExactModel, layer_sizes, random_parameters, states
 
 from bihm_repro.errors import InputError
-from bihm_repro.models.exact import ExactModel, layer_sizes, random_parameters, states
 
 SIZES = [[4, 3], [3, 3, 2], [5, 2, 2, 1], [3, 2, 2, 2, 2], [1, 1], [6, 4, 2]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exact import states
 from gradient_checks import assert_gradients_are_slopes, compiled
 from scipy import stats
 
@@ -11,7 +12,6 @@ from bihm_repro.engine.symbolic import T, function
 from bihm_repro.errors import InputError
 from bihm_repro.estimators.streaming import LogWeights
 from bihm_repro.models.autoencoder import hidden_of_each
-from bihm_repro.models.exact import states
 from bihm_repro.models.iwae import ImportanceWeightedAutoencoder
 from bihm_repro.models.vae import VariationalAutoencoder
 from bihm_repro.recipes.recipe import Phase, Recipe, find_recipe
@@ -94,7 +94,7 @@ def test_noise_differs_between_layers_and_calls():
     model = tiny((2, 2), ((3,), (3,)))
     x, draw = T.matrix("x", dtype="float64"), T.lscalar("draw")
     graph = model.training_graph(x, 5, 0, draw)
-    assert graph.draws == 2 and list(graph.monitors) == ["log_p"]
+    assert graph.counters == 2 and list(graph.monitors) == ["log_p"]
     first, second = (d.sample for d in model.infer(x, 5, 0, draw))
     found = function([x, draw], [first, second], mode="FAST_COMPILE")
     a, b = found(states(3), 0), found(states(3), 2)

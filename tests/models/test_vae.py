@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from exact import states
 from gradient_checks import assert_gradients_are_slopes, compiled
 from scipy import integrate, stats
 
@@ -11,10 +14,10 @@ from bihm_repro.engine.symbolic import T, function
 from bihm_repro.errors import InputError
 from bihm_repro.estimators.log_likelihood import estimate_log_likelihood
 from bihm_repro.estimators.streaming import LogWeights
-from bihm_repro.models.exact import states
 from bihm_repro.models.vae import VariationalAutoencoder
+from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.recipes.recipe import Phase, TrainingRecipe
-from bihm_repro.samplers.gaussian import GaussianDecoder
+from bihm_repro.samplers.gaussian import GaussianSampler
 from bihm_repro.training.update import compile_update
 
 
@@ -107,8 +110,8 @@ def test_updates_raise_the_likelihood():
 def test_sampler_in_numpy_draws_from_the_same_model():
     """The means of x over samples are the marginals that quadrature gives."""
     model = tiny(layers=(1,), seed=4, dtype="float32")
-    decoder = GaussianDecoder(model.get_values(), "tanh")
-    means = decoder.sample_means(20_000, np.random.default_rng(0))
+    sampler = GaussianSampler(model.get_values(), SimpleNamespace(activation="tanh"))
+    means = sampler.sample_means(20_000, RandomStream(0, "test"))
     x = states(3)
     marginals = np.exp([exact_log_p(model, row) for row in x]) @ x
     error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
@@ -118,5 +121,5 @@ def test_sampler_in_numpy_draws_from_the_same_model():
 
 def test_one_layer_of_latents():
     """Two layers are an iwae's; the message says so."""
-    with pytest.raises(InputError, match=r"\[3, 2\]: a vae has one layer"):
+    with pytest.raises(InputError, match=r"\[3, 2\]: a vae has at most 1 layer"):
         VariationalAutoencoder(5, [3, 2])

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from bihm_repro.engine.symbolic import T, function
-from bihm_repro.ops.normal import normal, standard_normal
+from bihm_repro.ops.normal import standard_normal
+from bihm_repro.ops.random_numbers import normal
 
 
 def test_compiled_numbers_are_those_of_the_reference():

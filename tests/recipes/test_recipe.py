@@ -115,8 +115,8 @@ def test_overrides_reach_every_section():
                                             "must be a list of [learning rate, epochs] pairs"),
     ("model.layers=[4,true]", "r.toml: model.layers = [4, True]: must be a list of integers, "
                               "each 1 or more (latent layer sizes from the data up)"),
-    ("model.hidden=[5]", "r.toml: model.hidden = [5]: must be [] for a bihm, whose conditionals "
-                         "have no deterministic layers"),
+    ("model.hidden=[5]", "r.toml: model.hidden = [5]: a bihm model does not have this "
+                         "setting; leave it out"),
     ("phases.2.samples=3", "--set phases.2.samples=3: there is no phase 2; the recipe's phases "
                            "are 0 to 1"),
     ("phases.0=3", "--set phases.0=3: say which setting of phase 0, such as phases.0.samples=10"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exact import ExactModel, random_parameters
 from scipy import stats
 
 from bihm_repro.errors import InputError
-from bihm_repro.models.exact import ExactModel, random_parameters
+from bihm_repro.ops.numerics import sigmoid, softplus
+from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.samplers import gibbs
-from bihm_repro.samplers.directed import DirectedPair, log_bernoulli, sigmoid, softplus
 from bihm_repro.samplers.gibbs import (
     GibbsSettings,
     gibbs_chain,
@@ -17,6 +18,7 @@ from bihm_repro.samplers.gibbs import (
     resample_towards_p_star,
     start_chain,
 )
+from bihm_repro.samplers.helmholtz import HelmholtzSampler
 
 SIZES = [[3, 2], [3, 2, 2], [2, 2, 1, 2]]
 
@@ -38,13 +40,13 @@ def p_value(layers, log_target):
 
 def tiny(sizes, seed=1):
     model = ExactModel(random_parameters(sizes, seed))
-    return model, DirectedPair(model.parameters)
+    return model, HelmholtzSampler(model.parameters)
 
 
 def run(pair, chains, steps, settings, seed=0):
-    generator = np.random.default_rng(seed)
-    chain = start_chain(pair, pair.sample_p(chains, generator), generator)
-    for state in gibbs_chain(pair, chain, steps, generator, settings):
+    random = RandomStream(seed, "test")
+    chain = start_chain(pair, pair.sample_p(chains, random), random)
+    for state in gibbs_chain(pair, chain, steps, random, settings):
         chain = state
     return chain.layers
 
@@ -65,24 +67,24 @@ def test_log_probabilities_equal_enumeration(sizes):
     np.testing.assert_allclose(pair.log_joint(layers), model.log_joint().ravel(), rtol=2e-5)
     np.testing.assert_allclose(pair.log_q(layers), model.log_q().ravel(), rtol=2e-5)
     above = pair.log_q(layers, start=2)
-    first = log_bernoulli(layers[1], pair.q_logits(1, layers[0]))
+    first = pair.q_given(1, layers[0]).log_prob(layers[1])
     np.testing.assert_allclose(above + first, model.log_q().ravel(), rtol=2e-5)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_ancestral_samples_follow_p_and_q(sizes):
     model, pair = tiny(sizes)
-    generator = np.random.default_rng(0)
-    assert p_value(pair.sample_p(20_000, generator), model.log_joint()) > 0.01
-    assert p_value(pair.sample_p(20_000, generator), model.log_p_star_joint()) < 1e-6
+    random = RandomStream(0, "test")
+    assert p_value(pair.sample_p(20_000, random), model.log_joint()) > 0.01
+    assert p_value(pair.sample_p(20_000, random), model.log_p_star_joint()) < 1e-6
     x = np.repeat(model.all_x[1:2], 20_000, axis=0)
-    latent = pair.sample_q(x, generator)[1:]
+    latent = pair.sample_q(x, random)[1:]
     assert p_value(latent, model.log_q(model.all_x[1:2])) > 0.01
 
 
 def test_log_weights_have_the_expectations_of_the_estimators():
     model, pair = tiny([3, 2, 2])
-    weights = pair.log_weights(model.all_x.astype(np.float32), 40_000, np.random.default_rng(0))
+    weights = pair.log_weights(model.all_x.astype(np.float32), 40_000, RandomStream(0, "test"))
     for power, exact in ((1.0, model.log_p()), (0.5, 0.5 * model.log_p_tilde_star())):
         terms = np.exp(power * weights.astype(float))
         error = terms.std(axis=1) / np.sqrt(terms.shape[1])
@@ -90,7 +92,10 @@ def test_log_weights_have_the_expectations_of_the_estimators():
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("settings, steps", [(GibbsSettings(1, 1), 40), (GibbsSettings(3, 2), 20)])
+@pytest.mark.parametrize(
+    "settings, steps",
+    [(GibbsSettings(1, 1, keep_current=True), 40), (GibbsSettings(3, 2, keep_current=True), 20)],
+)
 def test_keeping_the_current_state_leaves_p_star_invariant(sizes, settings, steps):
     model, pair = tiny(sizes)
     layers = run(pair, chains=8_000, steps=steps, settings=settings)
@@ -110,8 +115,8 @@ def test_plain_resampling_needs_many_proposals(sizes):
 
 @pytest.mark.parametrize("keep_current", [True, False])
 def test_a_sampler_without_weights_fails(monkeypatch, keep_current):
-    def choose_evenly(log_weights, generator):
-        return generator.integers(0, log_weights.shape[1], len(log_weights))
+    def choose_evenly(log_weights, random):
+        return random.integers(log_weights.shape[1], len(log_weights))
 
     model, pair = tiny([3, 2, 2])
     monkeypatch.setattr(gibbs, "_choose", choose_evenly)
@@ -121,8 +126,10 @@ def test_a_sampler_without_weights_fails(monkeypatch, keep_current):
 
 def test_without_the_estimate_of_q_of_x_the_marginal_is_the_root_of_p_star(monkeypatch):
     model, pair = tiny([3, 2])
-    monkeypatch.setattr(gibbs, "_log_mean_exp", lambda values: np.zeros(values.shape[:-1]))
-    x = run(pair, 8_000, 20, GibbsSettings(3, 1))[:1]
+    monkeypatch.setattr(
+        gibbs, "log_mean_exp", lambda values: np.zeros(values.shape[:-1], np.float32)
+    )
+    x = run(pair, 8_000, 20, GibbsSettings(3, 1, keep_current=True))[:1]
     root = 0.5 * model.log_p_star()
     assert p_value(x, model.log_p_star()) < 1e-6
     assert p_value(x, root - np.log(np.exp(root).sum())) > 0.01
@@ -131,18 +138,18 @@ def test_without_the_estimate_of_q_of_x_the_marginal_is_the_root_of_p_star(monke
 def test_resampling_whole_samples_reaches_p_star(monkeypatch):
     monkeypatch.setattr(gibbs, "BLOCK", 1_000_000)  # 666 at a time, the rest last
     model, pair = tiny([3, 2, 2])
-    layers = resample_towards_p_star(pair, 3_000, 100, np.random.default_rng(0), inner=5)
+    layers = resample_towards_p_star(pair, 3_000, 100, RandomStream(0, "test"), inner=5)
     assert p_value(layers, model.log_p_star_joint()) > 0.01
-    layers = resample_towards_p_star(pair, 3_000, 1, np.random.default_rng(0))
+    layers = resample_towards_p_star(pair, 3_000, 1, RandomStream(0, "test"))
     assert p_value(layers, model.log_p_star_joint()) < 1e-6
 
 
 def test_a_step_is_a_function_of_state_and_seed():
     _, pair = tiny([3, 2, 2])
-    generator = np.random.default_rng(0)
-    chain = start_chain(pair, pair.sample_p(50, generator), generator)
+    random = RandomStream(0, "test")
+    chain = start_chain(pair, pair.sample_p(50, random), random)
     before = [layer.copy() for layer in chain.layers]
-    one, two, other = (gibbs_step(pair, chain, np.random.default_rng(s)) for s in (5, 5, 6))
+    one, two, other = (gibbs_step(pair, chain, RandomStream(s, "test")) for s in (5, 5, 6))
     assert all(np.array_equal(a, b) for a, b in zip(before, chain.layers))
     assert all(np.array_equal(a, b) for a, b in zip(one.layers, two.layers))
     assert any(not np.array_equal(a, b) for a, b in zip(one.layers, other.layers))
@@ -150,8 +157,8 @@ def test_a_step_is_a_function_of_state_and_seed():
 
 
 def test_extreme_weights_give_finite_states():
-    pair = DirectedPair(random_parameters([4, 3, 2], seed=0, scale=200))
-    layers = run(pair, 50, 5, GibbsSettings(3, 2))
+    pair = HelmholtzSampler(random_parameters([4, 3, 2], seed=0, scale=200))
+    layers = run(pair, 50, 5, GibbsSettings(3, 2, keep_current=True))
     assert all(set(np.unique(layer)) <= {0, 1} for layer in layers)
 
 
@@ -161,4 +168,4 @@ def test_counts_below_one_are_refused():
     with pytest.raises(InputError, match="inner: -1"):
         GibbsSettings(inner=-1)
     with pytest.raises(InputError, match="oversample 0"):
-        resample_towards_p_star(tiny([3, 2])[1], 1, 0, np.random.default_rng(0))
+        resample_towards_p_star(tiny([3, 2])[1], 1, 0, RandomStream(0, "test"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exact import ExactModel, random_parameters, states
 
 from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
-from bihm_repro.models.exact import ExactModel, random_parameters, states
 from bihm_repro.models.vae import VariationalAutoencoder
 from bihm_repro.recipes.recipe import Phase, Recipe, TrainingRecipe
 from bihm_repro.training import figures

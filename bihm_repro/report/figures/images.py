@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from bihm_repro.datasets.registry import DATASETS
+from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.report.figures.style import source_path
 from bihm_repro.runs.reader import Run
 
@@ -78,10 +79,10 @@ def cached_images(
 
 def model_of(run: Run):
     """Return the numpy form of a run's model."""
-    from bihm_repro.samplers.directed import DirectedPair
+    from bihm_repro.runs.layout import RunDirectory
+    from bihm_repro.samplers.from_run import sampler_of
 
-    with np.load(run.model_path, allow_pickle=False) as stored:
-        return DirectedPair({name: stored[name] for name in stored.files if name != "meta"})
+    return sampler_of(RunDirectory(run.path))
 
 
 def sample_means(run: Run, n: int, gibbs_steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -91,11 +92,11 @@ def sample_means(run: Run, n: int, gibbs_steps: int) -> tuple[np.ndarray, np.nda
     """
     from bihm_repro.samplers.gibbs import gibbs_chain, start_chain
 
-    model, generator = model_of(run), np.random.default_rng(SEED)
-    chain = start_chain(model, model.sample_p(n, generator), generator)
-    before = model.expected_x(chain.h1)
-    *_, last = [chain, *gibbs_chain(model, chain, gibbs_steps, generator, _settings())]
-    return before, model.expected_x(last.h1)
+    model, random = model_of(run), RandomStream(SEED, "samples")
+    chain = start_chain(model, model.sample_p(n, random), random)
+    before = model.expected_x(chain.layers)
+    *_, last = [chain, *gibbs_chain(model, chain, gibbs_steps, random, _settings())]
+    return before, model.expected_x(last.layers)
 
 
 def _settings():
@@ -110,7 +111,7 @@ def random_test_images(run: Run, n: int, folder: str = "data") -> np.ndarray:
     from bihm_repro.datasets.dataset import load_dataset
 
     rows = load_dataset(str(run.recipe["dataset"]), folder).splits["test"]
-    chosen = np.random.default_rng(SEED).choice(len(rows), size=n, replace=False)
+    chosen = RandomStream(SEED, "test images").choice(len(rows), n)
     return np.asarray(rows[chosen], dtype=np.float32)
 
 
@@ -123,12 +124,12 @@ def inpaint(run: Run, images: np.ndarray, repeats: int, gibbs_steps: int) -> Ima
     """
     from bihm_repro.samplers.inpainting import MASKS, inpainting_chain, known_pixels
 
-    model, generator = model_of(run), np.random.default_rng(SEED + 1)
-    shape, masks = image_shape(run), generator.choice(MASKS, len(images))
-    known = np.concatenate([known_pixels(str(mask), shape, 1, generator) for mask in masks])
+    model, random = model_of(run), RandomStream(SEED, "inpainting")
+    shape, masks = image_shape(run), random.integers(len(MASKS), len(images))
+    known = np.concatenate([known_pixels(MASKS[mask], shape, 1, random) for mask in masks])
     start, kept = np.repeat(images, repeats, axis=0), np.repeat(known, repeats, axis=0)
-    *_, last = inpainting_chain(model, start, kept, gibbs_steps, generator, _settings())
-    means = np.where(kept, start, model.expected_x(last.h1))
+    *_, last = inpainting_chain(model, start, kept, gibbs_steps, random, _settings())
+    means = np.where(kept, start, model.expected_x(last.layers))
     return {
         "": grey_levels(means),
         "-original": grey_levels(images),

@@ -1,4 +1,4 @@
-"""Units in use and what layers tell, on models where both are known, and ``bihm layers``."""
+"""Active units and information on models where both are known, and ``bihm layers``."""
 
 from __future__ import annotations
 
@@ -6,27 +6,39 @@ import numpy as np
 import pytest
 
 from bihm_repro.cli.main import main
-from bihm_repro.estimators.layer_use import layer_use
-from bihm_repro.samplers.directed import DirectedPair
+from bihm_repro.estimators.active_units import active_units
+from bihm_repro.samplers.helmholtz import HelmholtzSampler
 
 N = 4000
 
 
-def model(copied: int, units: int = 3, prior: float = 0.0) -> DirectedPair:
-    """x of 2 units; of h1 the first ``copied`` copy the first unit of x, the others are idle.
+def model(
+    copied: int, units: int = 3, prior: float = 0.0, weak: tuple[float, ...] = ()
+) -> HelmholtzSampler:
+    """x of 2 units; of h1 the first ``copied`` copy the first unit of x, the others are inactive.
 
     Layer 2 is idle altogether. p(x|h1) reads the first unit of h1 where it is copied.
     """
     q0 = np.zeros((2, units))
     q0[0, :copied] = 40.0
+    q0[0, copied : copied + len(weak)] = weak
     bias = np.zeros(units)
     bias[:copied] = -20.0
     p0 = np.zeros((units, 2))
     p0[0, 0] = 40.0 if copied else 0.0
-    return DirectedPair({
-        "q0.W": q0, "q0.b": bias, "q1.W": np.zeros((units, 2)), "q1.b": np.zeros(2),
-        "p0.W": p0, "p0.b": np.array([-20.0 if copied else 0.0, prior]),
-        "p1.W": np.zeros((2, units)), "p1.b": np.zeros(units), "p2.b": np.zeros(2)})
+    return HelmholtzSampler(
+        {
+            "q0.W": q0,
+            "q0.b": bias,
+            "q1.W": np.zeros((units, 2)),
+            "q1.b": np.zeros(2),
+            "p0.W": p0,
+            "p0.b": np.array([-20.0 if copied else 0.0, prior]),
+            "p1.W": np.zeros((2, units)),
+            "p1.b": np.zeros(units),
+            "p2.b": np.zeros(2),
+        }
+    )
 
 
 def data() -> np.ndarray:
@@ -37,27 +49,26 @@ def data() -> np.ndarray:
     return x
 
 
-def test_copied_units_are_in_use_and_tell_their_entropy():
-    use = layer_use(model(copied=2, prior=np.log(1 / 3)), data())
-    assert [(u.units, u.in_use) for u in use] == [(3, 2), (2, 0)]
+def test_copied_units_are_active_and_tell_their_entropy():
+    use = active_units(model(copied=2, prior=np.log(1 / 3)), data())
+    assert [(u.units, u.active) for u in use] == [(3, 2), (2, 0)]
     # The first unit of x is known from h1 (log 2 nats), the second predicted by its mean alone.
-    assert use[0].nats_below == pytest.approx(np.log(2), abs=1e-6)
+    assert use[0].information == pytest.approx(np.log(2), abs=1e-6)
     # Layer 2 gives each unit of h1, on with probability 1/2, no more than that: up to sampling.
-    assert use[1].nats_below == pytest.approx(0.0, abs=2e-3)
+    assert use[1].information == pytest.approx(0.0, abs=2e-3)
 
 
 def test_an_idle_model_tells_nothing_and_a_wrong_mean_costs():
-    use = layer_use(model(copied=0, prior=0.0), data())
-    assert [u.in_use for u in use] == [0, 0]
+    use = active_units(model(copied=0, prior=0.0), data())
+    assert [u.active for u in use] == [0, 0]
     lost = np.log(2) - (0.25 * np.log(4) + 0.75 * np.log(4 / 3))
-    assert use[0].nats_below == pytest.approx(-lost, abs=1e-6)
+    assert use[0].information == pytest.approx(-lost, abs=1e-6)
 
 
 def test_a_unit_that_varies_little_does_not_count():
-    pair = model(copied=1)
-    pair._arrays["q0.W"][0, 1] = 0.2     # moves a probability of 0.5 by 0.05
-    pair._arrays["q0.W"][0, 2] = 1.0     # by 0.23: a standard deviation of 0.12
-    assert layer_use(pair, data())[0].in_use == 2
+    # 0.2 moves a probability of 0.5 by 0.05; 1.0 by 0.23: a standard deviation of 0.12
+    found = active_units(model(copied=1, weak=(0.2, 1.0)), data())
+    assert found[0].active == 2
 
 
 RECIPE = """
@@ -76,9 +87,20 @@ max_epochs = 1
 def trained(tmp_path):
     def train(kind, layers):
         (tmp_path / "bars.toml").write_text(RECIPE.format(kind=kind, layers=layers))
-        assert main(["train", str(tmp_path / "bars.toml"), "--out", str(tmp_path / kind),
-                     "--no-evaluate"]) == 0
+        assert (
+            main(
+                [
+                    "train",
+                    str(tmp_path / "bars.toml"),
+                    "--out",
+                    str(tmp_path / kind),
+                    "--no-evaluate",
+                ]
+            )
+            == 0
+        )
         return str(tmp_path / kind)
+
     return train
 
 
@@ -95,4 +117,4 @@ def test_the_command_prints_a_row_a_layer_and_refuses_what_it_cannot_read(traine
         assert main(["layers", run, *bad]) == 2
         assert f"argument {bad[0]}: '{bad[1]}': a whole number" in capsys.readouterr().err
     assert main(["layers", trained("vae", [4])]) == 2
-    assert "has no binary layers" in capsys.readouterr().err
+    assert "a vae model has no layers of binary units" in capsys.readouterr().err

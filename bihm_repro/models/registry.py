@@ -1,0 +1,161 @@
+"""The kinds of models: the only list of them, and what each can do.
+
+Recipes, run folders, estimators, samplers and the Python classes look kinds up here. Classes are
+named as ``"module:Class"`` and imported when they are needed: importing this module, or naming a
+kind, does not import the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Optional
+
+from bihm_repro.bricks.plugins import Reference, load_plugins
+from bihm_repro.errors import InputError
+
+__all__ = [
+    "Capability",
+    "DEFAULT",
+    "Kind",
+    "OPTIONAL_SETTINGS",
+    "kind",
+    "kinds",
+    "register",
+    "require",
+]
+
+DEFAULT = "bihm"
+OPTIONAL_SETTINGS = ("hidden", "p_layer", "q_layer", "prior")
+"""Fields of a recipe's ``model`` section that a kind may not have; the others every kind has."""
+
+
+class Capability(Enum):
+    """What a model may be able to do; the value completes "a X model has no ..."."""
+
+    P_STAR = "p*"
+    LOG_Z2 = "2 log Z"
+    EXACT_LOG_P = "exact log p"
+    ANCESTRAL = "ancestral samples"
+    GIBBS = "Gibbs sampling of p*"
+    INPAINTING = "inpainting"
+    ACTIVE_UNITS = "layers of binary units"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of model; see :func:`register` for the fields."""
+
+    name: str
+    title: str
+    model: Reference
+    sampler: Optional[Reference] = None
+    capabilities: frozenset[Capability] = frozenset()
+    settings: frozenset[str] = frozenset()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def can(self, capability: Capability) -> bool:
+        """Whether models of this kind can do ``capability``."""
+        return capability in self.capabilities
+
+
+_kinds: dict[str, Kind] = {}
+
+
+def register(
+    name: str,
+    model: Reference,
+    *,
+    title: str = "",
+    sampler: Reference | None = None,
+    capabilities: Iterable[Capability] = (),
+    settings: Iterable[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> None:
+    """Add a kind of model under ``name``, or replace the one that has this name.
+
+    Parameters
+    ----------
+    name : what a recipe says in ``model.kind``
+    model : a subclass of ``models.base.Model``
+    title : how tables and Python classes call it
+    sampler : a subclass of ``samplers.base.Sampler``, where models of the kind can be sampled
+    capabilities : what models of the kind can do
+    settings : which of ``OPTIONAL_SETTINGS`` a recipe may set
+    defaults : values of the recipe's ``model`` section that its Python class starts from
+
+    ``model`` and ``sampler`` are classes or ``"module:Class"``.
+    """
+    _kinds[name] = Kind(
+        name,
+        title or name,
+        model,
+        sampler,
+        frozenset(capabilities),
+        frozenset(settings),
+        dict(defaults or {}),
+    )
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the names of all kinds, plugins included."""
+    load_plugins()
+    return tuple(_kinds)
+
+
+def kind(name: str) -> Kind:
+    """Return the kind ``name``."""
+    if name not in kinds():
+        raise InputError(f"model.kind is {name!r}: allowed are {', '.join(_kinds)}")
+    return _kinds[name]
+
+
+def require(name: str, capability: Capability, what: str = "") -> None:
+    """Refuse ``what`` for a kind that cannot do ``capability``."""
+    if not kind(name).can(capability):
+        able = ", ".join(other for other in _kinds if _kinds[other].can(capability))
+        wanted = f", which {what} needs" if what else ""
+        raise InputError(
+            f"a {name} model has no {capability.value}{wanted}; "
+            f"it is there for: {able or 'no kind of model'}"
+        )
+
+
+_LAYERS = ("p_layer", "q_layer", "prior")
+_GAUSSIAN = {"hidden": (500, 500), "weights": "gaussian", "bias": 0.0}
+
+register(
+    DEFAULT,
+    "bihm_repro.models.bihm:BidirectionalHelmholtzMachine",
+    title="BiHM",
+    sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
+    capabilities=set(Capability) - {Capability.EXACT_LOG_P},
+    settings=_LAYERS,
+)
+register(
+    "rws",
+    "bihm_repro.models.rws:ReweightedWakeSleep",
+    title="RWS",
+    sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
+    capabilities={Capability.ANCESTRAL, Capability.ACTIVE_UNITS},
+    settings=_LAYERS,
+)
+register(
+    "vae",
+    "bihm_repro.models.vae:VariationalAutoencoder",
+    title="VAE",
+    sampler="bihm_repro.samplers.gaussian:GaussianSampler",
+    capabilities={Capability.ANCESTRAL},
+    settings=("hidden",),
+    defaults=_GAUSSIAN,
+)
+register(
+    "iwae",
+    "bihm_repro.models.iwae:ImportanceWeightedAutoencoder",
+    title="IWAE",
+    sampler="bihm_repro.samplers.gaussian:GaussianSampler",
+    capabilities={Capability.ANCESTRAL},
+    settings=("hidden",),
+    defaults=_GAUSSIAN,
+)
