@@ -8,14 +8,12 @@ from pathlib import Path
 
 from bihm_repro.engine.symbolic import COp, MethodNotDefined, blas, on_jax
 
-__all__ = ["FusedOp", "BLOCK_FLOATS", "GRADIENT_ROWS", "SPARSE_ROWS"]
+__all__ = ["FusedOp", "BLOCK_FLOATS", "GRADIENT_ROWS"]
 
 # Logits computed at a time by one thread: 1 MiB, which stays in cache until it is read.
 BLOCK_FLOATS = 262144
 # Rows scaled at a time for a weight gradient: few large products, and a bound on their memory.
 GRADIENT_ROWS = 2048
-# Rows read at a time by the sums of a sparse gradient: a panel of them stays in a core's cache.
-SPARSE_ROWS = 1024
 
 # Each builds on those before it.
 _KERNELS = "".join((Path(__file__).parent / name).read_text(encoding="utf-8")
@@ -64,8 +62,7 @@ class FusedOp(COp):
     def c_support_code(self, **kwargs) -> str:
         """Return the kernels and the functions that access arrays."""
         sizes = (f"#define BIHM_BLOCK_FLOATS {BLOCK_FLOATS}\n"
-                 f"#define BIHM_GRADIENT_ROWS {GRADIENT_ROWS}\n"
-                 f"#define BIHM_SPARSE_ROWS {SPARSE_ROWS}\n")
+                 f"#define BIHM_GRADIENT_ROWS {GRADIENT_ROWS}\n")
         return sizes + _KERNELS + _ARRAYS
 
     def c_compile_args(self, **kwargs) -> list[str]:

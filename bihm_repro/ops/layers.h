@@ -10,10 +10,9 @@ static void affine(const float* x, const float* w, const float* bias, npy_intp n
                    npy_intp units, float* out) {
     SingleThreadedBlas guard;
     const Blocks blocks = row_blocks(n, units);
-    const WeightPanels panels(w, inputs, units);
 #pragma omp parallel num_threads(team_size((double)n * units * inputs))
     {
-        RowProducts product(w, inputs, units, blocks.size, panels.get());
+        RowProducts product(w, inputs, units, blocks.size);
 #pragma omp for schedule(static)
         for (npy_intp block = 0; block < blocks.count; ++block) {
             const Range rows = blocks[block];
@@ -35,12 +34,11 @@ static bool sample_layer(const float* x, const float* w, const float* bias, npy_
     const double work = (double)n * units * ((w ? inputs : 0) + 16.0 * repeats);
     const Blocks blocks = row_blocks(n, units);
     const bool shared = repeats > 1 || mean;
-    const WeightPanels panels(w, inputs, units);
 #pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
     {
         float* logits = w ? scratch(blocks.size * units) : nullptr;
         float* own = shared && !mean ? scratch(units) : nullptr;
-        RowProducts product(w, inputs, units, blocks.size, panels.get());
+        RowProducts product(w, inputs, units, blocks.size);
         ok = (!w || logits) && (!shared || mean || own);
 #pragma omp for schedule(static)
         for (npy_intp block = 0; block < blocks.count; ++block) {
@@ -71,13 +69,12 @@ static bool score_layer(const float* values, const float* h, const float* w, con
     SingleThreadedBlas guard;
     const double work = (double)n * units * ((w ? inputs : 0) + 8.0);
     const Blocks blocks = row_blocks(n, units);
-    const WeightPanels panels(w, inputs, units);
 #pragma omp parallel num_threads(team_size(work)) reduction(&& : ok)
     {
         const bool own = w && !residual;      // training writes logits where residuals will stand
         float* buffer = own ? scratch(blocks.size * units) : nullptr;
         ok = !own || buffer;
-        RowProducts product(w, inputs, units, blocks.size, panels.get());
+        RowProducts product(w, inputs, units, blocks.size);
 #pragma omp for schedule(static)
         for (npy_intp block = 0; block < blocks.count; ++block) {
             const Range rows = blocks[block];
@@ -117,53 +114,24 @@ static inline void add_to_bias(const float* r, const float* weight, npy_intp row
     }
 }
 
-// The nonzeros of diag(weight) a, listed by column, for the columns `mine` of a (rows, inputs).
-static inline void by_column(const float* a, const float* weight, npy_intp rows, npy_intp inputs,
-                             Range mine, Nonzeros& row, int32_t* counts, Nonzeros& out) {
-    const npy_intp width = mine.end - mine.begin;
-    std::fill(counts, counts + width, 0);
-    for (npy_intp i = 0; i < rows; ++i) {
-        const float* from = a + i * inputs + mine.begin;
-        for (npy_intp j = 0; j < width; ++j) counts[j] += from[j] != 0.0f;
-    }
-    // While a column is filled, its list's end stands one place further up.
-    out.start[0] = out.start[1] = 0;
-    for (npy_intp j = 1; j < width; ++j) out.start[j + 1] = out.start[j] + counts[j - 1];
-    for (npy_intp i = 0; i < rows; ++i) {
-        const npy_intp found = compress_row(a + i * inputs + mine.begin, width, 0, row);
-        for (npy_intp k = 0; k < found; ++k) {
-            const npy_intp at = out.start[row.index[k] + 1]++;
-            out.index[at] = (int32_t)i;
-            out.value[at] = weight[i] * row.value[k];
-        }
-    }
-}
-
-// gradient (inputs, units) = a^T diag(weight) r as sums over the rows of r where a is not zero.
-// A thread makes the gradients of its share of the inputs; rows are added in their order whoever
-// makes them. Returns false where memory ran out.
-static bool sparse_gradient(const float* a, const float* r, const float* weight, npy_intp n,
-                            npy_intp inputs, npy_intp units, float* gradient) {
-    const npy_intp most = std::min<npy_intp>(n, BIHM_SPARSE_ROWS);
-    bool ok = true;
+// gradient (inputs, units) = a^T diag(weight) r for a binary a, by tables of sums of the rows of r.
+// A thread makes its share of the columns. Returns false where memory ran out.
+static bool table_gradient(const float* a, const float* r, const float* weight, npy_intp n,
+                           npy_intp inputs, npy_intp units, float* gradient) {
+    uint32_t* codes = (uint32_t*)std::malloc(passes_over(n) * inputs * sizeof(uint32_t));
+    bool ok = codes;
 #pragma omp parallel num_threads(team_size((double)n * units * inputs)) reduction(&& : ok)
     {
-        const Range mine = share(inputs, 1);
-        const npy_intp width = mine.end - mine.begin;
-        Panels panels(most, units);
-        Nonzeros lists(most * width, width), row(width, 0);
-        int32_t* counts = (int32_t*)std::malloc((width + 1) * sizeof(int32_t));
-        ok = panels.ok() && lists.ok() && row.ok() && counts;
-        for (npy_intp from = 0; ok && width > 0 && from < n; from += most) {
-            const npy_intp rows = std::min(most, n - from);
-            by_column(a + from * inputs, weight + from, rows, inputs, mine, row, counts, lists);
-            panels.read(r + from * units, rows);
-            for (npy_intp panel = 0; panel < panels.count(); ++panel)
-                for (npy_intp j = 0; j < width; ++j)
-                    panels.sum(panel, lists, j, gradient + (mine.begin + j) * units, from > 0);
-        }
-        std::free(counts);
+        const TableSpace space(inputs);
+        ok = codes && space.ok();
+#pragma omp for schedule(static)
+        for (npy_intp pass = 0; pass < passes_over(n); ++pass)
+            if (codes) codes_of_columns(a, n, inputs, pass * TERMS, codes + pass * inputs);
+#pragma omp for schedule(dynamic)
+        for (npy_intp at = 0; at < units; at += PANEL)
+            if (ok) table_product(codes, inputs, r, weight, n, units, at, space, gradient);
     }
+    std::free(codes);
     return ok;
 }
 
@@ -211,9 +179,8 @@ static bool weighted_gradient(const float* a, const float* r, const float* weigh
     if (n == 0) std::fill(gradient, gradient + inputs * units, 0.0f);
 #pragma omp parallel num_threads(team_size((double)n * units))
     add_to_bias(r, weight, n, units, columns, bias);
-    if (n > 0 && may_be_sparse(inputs, units) &&
-        (double)count_nonzeros(a, n * inputs) <= GRADIENT_DENSITY * size)
-        return sparse_gradient(a, r, weight, n, inputs, units, gradient);
+    if (inputs >= 2 * BITS && worth_tables(inputs, units) && n > 0 && all_binary(a, n * inputs))
+        return table_gradient(a, r, weight, n, inputs, units, gradient);
     return dense_gradient(a, r, weight, n, inputs, units, gradient);
 }
 

@@ -1,8 +1,9 @@
 // Matrix products for layers of binary units, and the threads that share them. Follows rows.h.
 //
-// Most units are off most of the time, and a product needs no more than the rows of those that are
-// on: where few are, sums over these rows take half the time of a BLAS product, or less. Where many
-// are, BLAS makes the product.
+// A product with a matrix of zeros and ones is a sum of rows of the other matrix. Its rows are taken
+// in groups of five: the 32 sums that a group can contribute are tabulated, and a row of the product
+// is then one addition a group, in place of five multiplications and additions. That takes less than
+// half the time of a BLAS product. Where the values are not binary, BLAS makes the product.
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -67,8 +68,9 @@ static inline float* scratch(npy_intp floats) {
 // number of threads that share them: so every product is the same call, rounded the same way.
 struct Blocks {
     npy_intp count, size, n;
-    Blocks(npy_intp n, npy_intp most, bool worth) : n(n) {
+    Blocks(npy_intp n, npy_intp most, bool worth, npy_intp least = 8) : n(n) {
         count = worth ? (n + 4 * most - 1) / (4 * most) * 4 : 1;      // in fours: 2 or 4 threads
+        count = std::max<npy_intp>(1, std::min(count, n / least));
         size = std::max<npy_intp>(8, ((n + count - 1) / count + 7) / 8 * 8);
         count = (n + size - 1) / size;
     }
@@ -78,10 +80,10 @@ struct Blocks {
 static inline Blocks row_blocks(npy_intp n, npy_intp width) {
     const npy_intp most = std::max<npy_intp>(
         16, std::min<npy_intp>(512, BIHM_BLOCK_FLOATS / std::max<npy_intp>(width, 1)));
-    return Blocks(n, most, n * width > 8192);
+    return Blocks(n, most, n * width > 8192, 48);                // tables want rows to serve
 }
 
-// ---------------------------------------------------------------- sums over rows
+// ---------------------------------------------------------------- sums of tabulated rows
 
 #ifdef __AVX512F__
 typedef float vector __attribute__((vector_size(64)));
@@ -89,128 +91,126 @@ typedef float vector __attribute__((vector_size(64)));
 typedef float vector __attribute__((vector_size(32)));
 #endif
 static const npy_intp LANES = sizeof(vector) / sizeof(float);
-static const npy_intp PANEL = 8 * LANES;                // columns summed at a time, in registers
+static const npy_intp PANEL = 64;                    // columns summed at a time, in registers
+static const int BITS = 5, GROUPS = 4;               // tables of 32 KiB: they stay in the L1 cache
+static const int ENTRIES = 1 << BITS, TERMS = BITS * GROUPS;
 
-// Nonzero values of a matrix: entries start[i] to start[i + 1] belong to its row (or column) i.
-struct Nonzeros {
-    int32_t* index;
-    float* value;
-    npy_intp* start;
-    Nonzeros(npy_intp entries, npy_intp lists)
-        : index((int32_t*)std::malloc((entries + 1) * sizeof(int32_t))),
-          value((float*)std::malloc((entries + 1) * sizeof(float))),
-          start((npy_intp*)std::malloc((lists + 2) * sizeof(npy_intp))) {}
-    Nonzeros(const Nonzeros&) = delete;
-    ~Nonzeros() { std::free(index); std::free(value); std::free(start); }
-    bool ok() const { return index && value && start; }
-};
+static inline npy_intp passes_over(npy_intp terms) { return (terms + TERMS - 1) / TERMS; }
 
-static inline npy_intp count_nonzeros(const float* a, npy_intp n) {
-    npy_intp total = 0;
-    for (npy_intp from = 0; from < n; from += 65536) {
-        const npy_intp to = std::min(n, from + 65536);
-        int32_t part = 0;
-        for (npy_intp i = from; i < to; ++i) part += a[i] != 0.0f;
-        total += part;
-    }
-    return total;
+// Where bit `term` of a pass stands in its code: a byte for each group.
+static inline int code_shift(int term) { return 8 * (term / BITS) + term % BITS; }
+
+static inline bool all_binary(const float* a, npy_intp n) {
+    int32_t other = 0;
+    for (npy_intp i = 0; i < n; ++i) other |= (a[i] != 0.0f) & (a[i] != 1.0f);
+    return !other;
 }
 
-// The nonzeros of one row from entry `at` on; there has to be room for one entry more than there
-// are. Returns where the next row's begin.
-static inline npy_intp compress_row(const float* a, npy_intp n, npy_intp at, Nonzeros& out) {
-    for (npy_intp j = 0; j < n; ++j) {
-        out.index[at] = (int32_t)j;
-        out.value[at] = a[j];
-        at += a[j] != 0.0f;
+// codes (columns) of the pass whose terms are the rows `from` on of a (rows, columns).
+static inline void codes_of_columns(const float* a, npy_intp rows, npy_intp columns, npy_intp from,
+                                    uint32_t* codes) {
+    std::fill(codes, codes + columns, 0u);
+    for (npy_intp i = from; i < std::min(rows, from + TERMS); ++i) {
+        const uint32_t bit = 1u << code_shift((int)(i - from));
+        const float* row = a + i * columns;
+        for (npy_intp j = 0; j < columns; ++j) codes[j] |= row[j] != 0.0f ? bit : 0u;
     }
-    return at;
 }
 
-// out (C vectors, of which `columns` count) = [out +] sum_i value_i base[index_i].
+// The nonzeros of up to 20 values as a code.
+static inline uint32_t code_of_row(const float* a, npy_intp n) {
+    uint32_t bits = 0;
+    npy_intp j = 0;
+#ifdef __AVX__
+    for (; j + 8 <= n; j += 8)
+        bits |= (uint32_t)__builtin_ia32_movmskps256((v8f)(load(a + j) != 0.0f)) << j;
+#endif
+    for (; j < n; ++j) bits |= (uint32_t)(a[j] != 0.0f) << j;
+    return (bits & 31) | (bits >> 5 & 31) << 8 | (bits >> 10 & 31) << 16 | (bits >> 15 & 31) << 24;
+}
+
+// Tables of the sums of all subsets of each group of five rows of `source` (terms, columns), of
+// which C vectors from column `at` on, `width` columns in all, are taken; row i times scale[i].
 template <int C>
-static inline void sum_rows(const int32_t* index, const float* value, npy_intp count,
-                            const float* base, npy_intp stride, float* out, npy_intp columns,
-                            bool add) {
-    vector sum[C];
-    const bool whole = columns == C * LANES;
-    float edge[C * LANES];
-    if (add && !whole) {
-        std::fill(edge, edge + C * LANES, 0.0f);
-        std::memcpy(edge, out, columns * sizeof(float));
-    }
-    for (int c = 0; c < C; ++c) {
-        sum[c] = vector{};
-        if (add) std::memcpy(&sum[c], (whole ? out : edge) + c * LANES, sizeof(vector));
-    }
-    for (npy_intp i = 0; i < count; ++i) {
-        const float* row = base + index[i] * stride;
-        const float scale = value[i];
-        for (int c = 0; c < C; ++c) {
-            vector part;
-            std::memcpy(&part, row + c * LANES, sizeof part);
-            sum[c] += scale * part;
+static inline void fill_tables(const float* source, const float* scale, npy_intp terms,
+                               npy_intp columns, npy_intp at, npy_intp width, npy_intp from,
+                               float* tables) {
+    for (int group = 0; group < GROUPS; ++group) {
+        vector* table = (vector*)(tables + group * ENTRIES * C * LANES);
+        for (int c = 0; c < C; ++c) table[c] = vector{};
+        for (int bit = 0; bit < BITS; ++bit) {
+            const npy_intp i = from + group * BITS + bit;
+            vector row[C] = {};
+            if (i < terms) {
+                std::memcpy(row, source + i * columns + at, width * sizeof(float));
+                if (scale) for (int c = 0; c < C; ++c) row[c] *= scale[i];
+            }
+            const int half = 1 << bit;
+            for (int entry = 0; entry < half; ++entry)
+                for (int c = 0; c < C; ++c)
+                    table[(half + entry) * C + c] = table[entry * C + c] + row[c];
         }
     }
-    for (int c = 0; c < C; ++c)
-        std::memcpy((whole ? out : edge) + c * LANES, &sum[c], sizeof(vector));
-    if (!whole) std::memcpy(out, edge, columns * sizeof(float));
 }
 
-// A matrix (rows, columns) cut into panels of columns; the last one, where it is narrower, is a
-// copy that is filled up with zeros to whole vectors.
-class Panels {
-    const float* base;
-    npy_intp columns, last_columns, vectors;
-    float* last;
-public:
-    Panels(npy_intp rows, npy_intp columns)
-        : base(nullptr), columns(columns), last_columns(columns % PANEL),
-          vectors((last_columns + LANES - 1) / LANES),
-          last(last_columns ? scratch(rows * vectors * LANES) : nullptr) {}
-    Panels(const Panels&) = delete;
-    ~Panels() { std::free(last); }
-    bool ok() const { return last || !last_columns; }
-    npy_intp count() const { return (columns + PANEL - 1) / PANEL; }
-
-    void read(const float* matrix, npy_intp rows) {
-        base = matrix;
-        if (!last_columns) return;
-        const npy_intp width = vectors * LANES, from = columns - last_columns;
-        for (npy_intp i = 0; i < rows; ++i) {
-            float* to = last + i * width;
-            std::memcpy(to, matrix + i * columns + from, last_columns * sizeof(float));
-            std::fill(to + last_columns, to + width, 0.0f);
+// sums (count, C vectors) = [sums +] the entries that the codes (count) name, one of each table.
+template <int C>
+static inline void add_entries(const uint32_t* codes, npy_intp count, const float* tables, bool add,
+                               float* sums) {
+    for (npy_intp i = 0; i < count; ++i) {
+        vector* to = (vector*)(sums + i * C * LANES);
+        vector sum[C];
+        for (int c = 0; c < C; ++c) sum[c] = add ? to[c] : vector{};
+        for (int group = 0; group < GROUPS; ++group) {
+            const npy_intp entry = group * ENTRIES + (codes[i] >> 8 * group & 255);
+            const vector* from = (const vector*)(tables + entry * C * LANES);
+            for (int c = 0; c < C; ++c) sum[c] += from[c];
         }
+        for (int c = 0; c < C; ++c) to[c] = sum[c];
     }
+}
 
-    // out's columns of this panel = [out +] the sum of the matrix's rows that list i names.
-    void sum(npy_intp panel, const Nonzeros& lists, npy_intp i, float* out, bool add) const {
-        const int32_t* index = lists.index + lists.start[i];
-        const float* value = lists.value + lists.start[i];
-        const npy_intp count = lists.start[i + 1] - lists.start[i], from = panel * PANEL;
-        if (from + PANEL <= columns)
-            return sum_rows<8>(index, value, count, base + from, columns, out + from, PANEL, add);
-        switch (vectors) {
-#define BIHM_LAST(C) \
-            case C: return sum_rows<C>(index, value, count, last, C * LANES, out + from, \
-                                       last_columns, add);
-            BIHM_LAST(1) BIHM_LAST(2) BIHM_LAST(3) BIHM_LAST(4)
-            BIHM_LAST(5) BIHM_LAST(6) BIHM_LAST(7) BIHM_LAST(8)
-#undef BIHM_LAST
-        }
-    }
+// The memory that one thread needs for `count` sums at a time.
+struct TableSpace {
+    float *tables, *sums;
+    explicit TableSpace(npy_intp count)
+        : tables(scratch(GROUPS * ENTRIES * PANEL)), sums(scratch(count * PANEL + 1)) {}
+    TableSpace(const TableSpace&) = delete;
+    ~TableSpace() { std::free(tables); std::free(sums); }
+    bool ok() const { return tables && sums; }
 };
+
+template <int C>
+static void table_panel(const uint32_t* codes, npy_intp count, const float* source,
+                        const float* scale, npy_intp terms, npy_intp columns, npy_intp at,
+                        npy_intp width, const TableSpace& space, float* out) {
+    for (npy_intp pass = 0; pass < passes_over(terms); ++pass) {
+        fill_tables<C>(source, scale, terms, columns, at, width, pass * TERMS, space.tables);
+        add_entries<C>(codes + pass * count, count, space.tables, pass > 0, space.sums);
+    }
+    for (npy_intp i = 0; i < count; ++i)
+        std::memcpy(out + i * columns + at, space.sums + i * C * LANES, width * sizeof(float));
+}
+
+// The columns from `at` on, at most PANEL of them, of out (count, columns) = B diag(scale) source,
+// where the binary matrix B (count, terms) is given by its codes, (passes, count).
+static void table_product(const uint32_t* codes, npy_intp count, const float* source,
+                          const float* scale, npy_intp terms, npy_intp columns, npy_intp at,
+                          const TableSpace& space, float* out) {
+    const npy_intp width = std::min(PANEL, columns - at);
+#define BIHM_PANEL(C) \
+    case C: return table_panel<C>(codes, count, source, scale, terms, columns, at, width, space, out);
+    switch ((width + LANES - 1) / LANES) {
+        BIHM_PANEL(1) BIHM_PANEL(2) BIHM_PANEL(3) BIHM_PANEL(4)
+        BIHM_PANEL(5) BIHM_PANEL(6) BIHM_PANEL(7) BIHM_PANEL(8)
+    }
+#undef BIHM_PANEL
+}
 
 // ---------------------------------------------------------------- products
 
-// Above these shares of nonzeros, and below this width, BLAS is the faster one.
-static const double PRODUCT_DENSITY = 0.3, GRADIENT_DENSITY = 0.2;
-static const npy_intp NARROWEST = 32;
-
-static inline bool may_be_sparse(npy_intp inputs, npy_intp units) {
-    return inputs >= NARROWEST && units >= NARROWEST;
-}
+// Below this number of multiplications a row BLAS is the faster one.
+static inline bool worth_tables(npy_intp inputs, npy_intp units) { return inputs * units >= 512; }
 
 // c (rows, n) = a (rows, k) times w (k, n), all row by row in memory.
 static inline void dense_product(const float* a, const float* w, float* c, npy_intp rows, npy_intp k,
@@ -224,44 +224,30 @@ static inline void dense_product(const float* a, const float* w, float* c, npy_i
 // way or the other by its own values alone, so it comes out the same whoever makes it.
 class RowProducts {
     const float* weights;
-    npy_intp inputs, units, most;
-    const Panels* panels;
-    Nonzeros nonzeros;
+    npy_intp inputs, units;
+    bool tabulate;
+    TableSpace space;
+    uint32_t* codes;
 public:
-    // `panels` of the weights, or null where no product can be a sparse one.
-    RowProducts(const float* weights, npy_intp inputs, npy_intp units, npy_intp block_rows,
-                const Panels* panels)
+    RowProducts(const float* weights, npy_intp inputs, npy_intp units, npy_intp block_rows)
         : weights(weights), inputs(inputs), units(units),
-          most(panels ? (npy_intp)(PRODUCT_DENSITY * (double)(block_rows * inputs)) : 0),
-          panels(panels), nonzeros(most, panels ? block_rows : 0) {}
+          tabulate(weights && worth_tables(inputs, units)), space(tabulate ? block_rows : 0),
+          codes(tabulate ? (uint32_t*)std::malloc((passes_over(inputs) * block_rows + 1) *
+                                                  sizeof(uint32_t)) : nullptr) {}
+    RowProducts(const RowProducts&) = delete;
+    ~RowProducts() { std::free(codes); }
 
     // out (rows, units) = a (rows, inputs) times the weights.
     void operator()(const float* a, npy_intp rows, float* out) {
-        const double limit = PRODUCT_DENSITY * (double)(rows * inputs);
-        if (!panels || !nonzeros.ok() || (double)count_nonzeros(a, rows * inputs) > limit)
+        if (!tabulate || rows < ENTRIES || !space.ok() || !codes || !all_binary(a, rows * inputs))
             return dense_product(a, weights, out, rows, inputs, units);
-        npy_intp at = 0;
-        for (npy_intp i = 0; i < rows; ++i) {
-            nonzeros.start[i] = at;
-            at = compress_row(a + i * inputs, inputs, at, nonzeros);
-        }
-        nonzeros.start[rows] = at;
-        for (npy_intp panel = 0; panel < panels->count(); ++panel)
-            for (npy_intp i = 0; i < rows; ++i)
-                panels->sum(panel, nonzeros, i, out + i * units, false);
+        for (npy_intp i = 0; i < rows; ++i)
+            for (npy_intp pass = 0, from = 0; from < inputs; ++pass, from += TERMS)
+                codes[pass * rows + i] = code_of_row(a + i * inputs + from,
+                                                     std::min<npy_intp>(TERMS, inputs - from));
+        for (npy_intp at = 0; at < units; at += PANEL)
+            table_product(codes, rows, weights, nullptr, inputs, units, at, space, out);
     }
-};
-
-// The panels of a layer's weights, where its products may be sparse ones.
-struct WeightPanels {
-    Panels panels;
-    bool usable;
-    WeightPanels(const float* weights, npy_intp inputs, npy_intp units)
-        : panels(weights ? inputs : 0, weights ? units : 0),
-          usable(weights && may_be_sparse(inputs, units) && panels.ok()) {
-        if (usable) panels.read(weights, inputs);
-    }
-    const Panels* get() const { return usable ? &panels : nullptr; }
 };
 
 }  // namespace bihm

@@ -13,7 +13,7 @@ from bihm_repro.engine.symbolic import T, function, shared
 from bihm_repro.ops.adam import AdamUpdate, CentredAdamUpdate, adam_update, centred_adam_update
 from bihm_repro.ops.affine import Affine, affine
 from bihm_repro.ops.bernoulli import SampleLayer, ScoreLayer, sample_layer, score_layer
-from bihm_repro.ops.fused import SPARSE_ROWS
+from bihm_repro.ops.fused import GRADIENT_ROWS
 from bihm_repro.ops.gradients import (
     SummedResidual,
     WeightedGradient,
@@ -109,14 +109,15 @@ def test_affine_equals_reference_and_gives_the_layer_ops_their_logits(shape):
     assert np.array_equal(of_layer, of_logits)
 
 
-# Both sides of the widths, rows and shares of nonzeros that decide how a product is made.
-SPARSE_SHAPES = [(40, 31, 64), (40, 64, 31), (9, 32, 32), (31, 33, 47), (300, 64, 128),
-                 (SPARSE_ROWS + 6, 40, 129), (2 * SPARSE_ROWS + 52, 130, 301)]
+# Both sides of the widths and numbers of rows that decide how a product is made.
+PRODUCT_SHAPES = [(40, 15, 31), (40, 31, 64), (40, 64, 31), (9, 32, 32), (31, 33, 47),
+                  (300, 64, 128), (GRADIENT_ROWS + 6, 40, 129), (1052, 130, 301)]
 
 
-def sparse(density, rows, columns):
-    """Zeros but for a share of values in (0, 1], half of them 1; the first row and column empty."""
-    values = np.where(RNG.random((rows, columns)) < 0.5, 1, RNG.random((rows, columns)))
+def mostly_zero(density, rows, columns, binary):
+    """A share of values of 1, or in (0, 1], among zeros; the first row and column are empty."""
+    ones = np.ones((rows, columns))
+    values = np.where(RNG.random((rows, columns)) < 0.5, 1, 1 if binary else 0.3) * ones
     values = values * (RNG.random((rows, columns)) < density)
     values[0], values[:, 0] = 0, 0
     return values.astype(np.float32)
@@ -128,11 +129,13 @@ def compiled_products():
     return function([x, w, b, r, weight], [affine(x, w, b), *weighted_gradient(x, r, weight)])
 
 
-@pytest.mark.parametrize("density", [0.0, 0.03, 0.15, 0.25, 0.6])
-@pytest.mark.parametrize("shape", SPARSE_SHAPES)
-def test_products_with_many_zeros_equal_the_reference(compiled_products, shape, density):
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("density", [0.0, 0.15, 0.6])
+@pytest.mark.parametrize("shape", PRODUCT_SHAPES)
+def test_products_of_binary_and_other_inputs_equal_the_reference(compiled_products, shape, density,
+                                                                 binary):
     n, inputs, units = shape
-    x, w, b = sparse(density, n, inputs), normal(inputs, units), normal(units)
+    x, w, b = mostly_zero(density, n, inputs, binary), normal(inputs, units), normal(units)
     r, weight = normal(n, units), normal(n)
     logits, gradient, bias = compiled_products(x, w, b, r, weight)
     wide = [v.astype(np.float64) for v in (x, w, b, r, weight)]
