@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from typing import Any
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
-__all__ = ["printable", "progress"]
+__all__ = ["printable", "progress", "say"]
 
 
 def printable(text: Any) -> str:
@@ -44,3 +44,8 @@ def progress(
         iterable, total=total, desc=desc, unit=unit, unit_scale=unit_scale,
         disable=not sys.stderr.isatty(), dynamic_ncols=True, leave=False,
     )
+
+
+def say(line: Any, file: TextIO | None = None) -> None:
+    """Print a line with what a terminal must not receive escaped, and flush it."""
+    print(printable(line), file=file or sys.stdout, flush=True)

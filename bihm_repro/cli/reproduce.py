@@ -1,8 +1,8 @@
-"""``bihm reproduce``: data, training, evaluation and table in one go.
+"""``bihm reproduce``: data, training, evaluation and table in one command.
 
-A step whose result is there for the same recipe and data is skipped, and said to be. A run that
-stands is not taken on trust: its stored model is evaluated again on some test examples, and the
-figure compared with the recorded one.
+A step whose result exists for the same recipe and data is skipped, and said to be. An existing
+evaluation is checked: the stored model is evaluated again on some test examples, and the estimate
+compared with the recorded one. Runs with a time budget have folders of their own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bihm_repro.errors import InputError, SetupError
+from bihm_repro.progress import say
 
 if TYPE_CHECKING:
     from bihm_repro.datasets.dataset import Dataset
@@ -26,7 +27,7 @@ __all__ = ["HELP", "add_arguments", "run"]
 
 UCI = ("adult", "connect4", "dna", "mushrooms", "nips", "ocr_letters", "rcv1", "web")
 STAND_INS = {"rcv1": "rcv1_surrogate"}
-"""Recipes that take the place of one whose data cannot be had; the table marks them."""
+"""Recipes that replace one whose data are not available; the table marks them."""
 CHECK_EXAMPLES = 300
 CHECK_SAMPLES = 100
 TOLERANCE = 4.0
@@ -38,9 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("targets", nargs="+", metavar="TARGET",
                         help="mnist, uci (its eight sets), or names of recipes in run_exps/")
     parser.add_argument("--budget", metavar="TIME",
-                        help="time for all training and evaluation together: 10m, 1.5h")
+                        help="time for all training and evaluation together: 10m, 1.5h; such runs "
+                             "go to RESULTS/<recipe>-budget")
     parser.add_argument("--fresh", action="store_true",
-                        help="train anew; runs that are there move to RESULTS/.replaced/")
+                        help="restart; runs that are there move to RESULTS/.replaced/")
     parser.add_argument("--jobs", type=int, default=1, metavar="N",
                         help="runs at the same time, each with its share of the threads")
     parser.add_argument("--check", action=argparse.BooleanOptionalAction, default=None,
@@ -57,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the chain; 0 where everything asked for stands in the end."""
+    """Run the chain; 0 where everything asked for is there in the end."""
     from bihm_repro.cli.reproduce_jobs import train_all
     from bihm_repro.engine.choice import choose
     from bihm_repro.training.budget import parse_duration
@@ -73,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     while waiting:
         name = waiting.pop(0)
         folder, recipe = _folder_and_recipe(name, args)
-        if not args.fresh and _stands(name, folder, recipe):
+        if not args.fresh and _is_evaluated(name, folder, recipe):
             agreed &= _check(name, folder, args)
         elif _obtain_data(name, recipe, args, alone=len(names) == 1) is not None:
             to_train.append((name, folder.path))
@@ -87,35 +89,37 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _folder_and_recipe(name: str, args: argparse.Namespace) -> tuple[RunDirectory, Recipe]:
-    from bihm_repro.cli.train import run_name
     from bihm_repro.recipes.recipe import Recipe, find_recipe
     from bihm_repro.runs.layout import RunDirectory
+    from bihm_repro.runs.names import run_name
 
     path = find_recipe(name)
-    return RunDirectory(Path(args.results) / run_name(path)), Recipe.load(path)
+    folder = run_name(path) + ("-budget" if args.budget else "")
+    return RunDirectory(Path(args.results) / folder), Recipe.load(path)
 
 
-def _stands(name: str, folder: RunDirectory, recipe: Recipe) -> bool:
-    """Whether the folder holds an evaluated model; says so, and how far it was trained."""
+def _is_evaluated(name: str, folder: RunDirectory, recipe: Recipe) -> bool:
+    """Whether the folder holds a model evaluated on test; says so, and how far it was trained."""
     evaluation = folder.read_evaluation() if folder.exists else None
     if not evaluation or not folder.file("model.npz").is_file():
         return False
-    if evaluation.get("model_fingerprint", "") != folder.model_fingerprint():
+    if evaluation.get("split") != "test" or (
+            evaluation.get("model_fingerprint") != folder.read_model().fingerprint):
         return False
     status = folder.read_status()
     trained = f"{status.get('updates', 0)} updates"
     if not status.get("finished"):
-        trained += f", paused; go on with: bihm train {name} --out {folder.path}"
-    print(f"{name}: training and evaluation skipped: {folder.path} stands ({trained})")
+        trained += f", paused; resume with: bihm train {name} --out {folder.path}"
+    say(f"{name}: training and evaluation skipped: {folder.path} is up to date ({trained})")
     differences = folder.recipe.differences(recipe)
     if differences:
-        print(f"{name}: note: its recipe is not today's ({'; '.join(differences[:3])})")
+        say(f"{name}: note: its recipe is not the current one ({'; '.join(differences[:3])})")
     return True
 
 
 def _obtain_data(name: str, recipe: Recipe, args: argparse.Namespace,
                  alone: bool = True) -> Dataset | None:
-    """Load the recipe's data, fetching them where needed; None where they cannot be had."""
+    """Load the recipe's data, fetching them where needed; None where they are not available."""
     from bihm_repro.datasets.convert import convert
     from bihm_repro.datasets.dataset import load_dataset
 
@@ -128,16 +132,16 @@ def _obtain_data(name: str, recipe: Recipe, args: argparse.Namespace,
         if alone:
             raise
         reason = " ".join(str(error).split()).partition(". ")[0]
-        print(f"{name}: left out: {reason}; more with: bihm data {recipe.dataset}")
+        say(f"{name}: left out: {reason}; more with: bihm data {recipe.dataset}")
         return None
     said = "skipped, it is there" if result.reused else f"{result.dataset.exactness}"
     note = f"; {result.dataset.note}" if result.dataset.note else ""
-    print(f"{name}: data {result.path}: {said}{note}", flush=True)
+    say(f"{name}: data {result.path}: {said}{note}")
     return result.dataset
 
 
 def _check(name: str, folder: RunDirectory, args: argparse.Namespace) -> bool:
-    """Evaluate the stored model on some examples; False where the recorded figure is not met."""
+    """Evaluate the stored model on some examples; False where the estimates do not agree."""
     wanted = args.check if args.check is not None else args.targets != ["uci"]
     if not wanted:
         return True
@@ -146,25 +150,25 @@ def _check(name: str, folder: RunDirectory, args: argparse.Namespace) -> bool:
     if dataset is None:
         return True
     if dataset.fingerprint != recorded["data_fingerprint"]:
-        print(f"{name}: not checked: the run is on other data than those at hand "
-              f"({dataset.exactness})")
+        say(f"{name}: not checked: the run is on other data than those found here "
+            f"({dataset.exactness})")
         return True
     from bihm_repro.estimators.evaluate import evaluate_run
 
     k = max((int(k) for k in recorded["samples"] if int(k) <= CHECK_SAMPLES), default=0)
     if not k:
-        print(f"{name}: not checked: no figure is recorded at K = {CHECK_SAMPLES} or below")
+        say(f"{name}: not checked: no estimate is recorded at K = {CHECK_SAMPLES} or below")
         return True
     now = evaluate_run(folder, samples=[k], z_samples=0, ess_samples=0, examples=CHECK_EXAMPLES,
                        split=recorded["split"], seed=1, dataset=dataset, write=False)
     line, agree = comparison(recorded["samples"][str(k)]["log_p"],
                              now["samples"][str(k)]["log_p"])
-    print(f"{name}: stored model on {now['n_examples']} examples, K = {k}: {line}", flush=True)
+    say(f"{name}: stored model on {now['n_examples']} examples, K = {k}: {line}")
     return agree
 
 
 def comparison(recorded: dict[str, float], now: dict[str, float]) -> tuple[str, bool]:
-    """Compare two figures with standard errors; returns a line on it and whether they agree."""
+    """Compare two estimates; returns a line on it and whether they agree."""
     error = (recorded["standard_error"] ** 2 + now["standard_error"] ** 2) ** 0.5
     agree = abs(recorded["value"] - now["value"]) <= TOLERANCE * error
     verdict = "agrees with" if agree else "DOES NOT AGREE with"
@@ -185,5 +189,5 @@ def _print_tables(args: argparse.Namespace, names: list[str]) -> None:
     tables: list[Any] = build_tables(runs, groups)
     print("\n" + "\n".join(to_markdown(table) for table in tables))
     for line in complaints:
-        print(line, file=sys.stderr)
+        say(line, file=sys.stderr)
     write_tables(tables, Path(args.results) / "tables")

@@ -23,14 +23,18 @@ from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.ops.random_stream import random_rows
 from bihm_repro.recipes.recipe import EvaluationRecipe
 from bihm_repro.runs.layout import RunDirectory, source_commit
+from bihm_repro.runs.parameters import Parameters
 
 __all__ = ["evaluate_model", "evaluate_run", "stored_model", "write_z_trace"]
 
 
-def stored_model(run: RunDirectory) -> Model:
-    """The run's best model, with the sizes that its recipe and arrays agree on."""
-    recipe, values = run.recipe, run.read_model()
-    data_dim = run.read_model_meta().get("data_dim")
+def stored_model(run: RunDirectory, values: Parameters | None = None) -> Model:
+    """The run's best model, with the sizes that its recipe and arrays agree on.
+
+    ``values`` are its parameters where they have been read already.
+    """
+    recipe, values = run.recipe, run.read_model() if values is None else values
+    data_dim = values.meta.get("data_dim")
     try:
         if data_dim is None and np.ndim(values.get("q0.W")) != 2:
             raise InputError("has no matrix q0.W, so this is not the model of a run")
@@ -73,7 +77,8 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
     given = {"samples": tuple(samples) if samples else None, "z_samples": z_samples,
              "z_inner": z_inner, "ess_samples": ess_samples, "ess_examples": ess_examples}
     settings = replace(recipe.evaluation, **{k: v for k, v in given.items() if v is not None})
-    model = stored_model(run)
+    parameters = run.read_model()
+    model = stored_model(run, parameters)
     dataset = dataset or load_dataset(recipe.dataset)
     if split not in dataset.splits:
         raise InputError(f"split {split!r} is unknown: {dataset.name} has "
@@ -86,7 +91,7 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
         "commit": source_commit(), "data_fingerprint": dataset.fingerprint,
         "data_exactness": dataset.exactness, "model_kind": recipe.model.kind,
         "layers": list(recipe.model.layers), "recipe_fingerprint": recipe.fingerprint(),
-        "model_fingerprint": run.model_fingerprint(), "updates": status.get("updates"),
+        "model_fingerprint": parameters.fingerprint, "updates": status.get("updates"),
         "finished": bool(status.get("finished")), **evaluate_model(model, x, settings, seed),
     }
     result["seconds"] = round(time.perf_counter() - start, 1)

@@ -39,6 +39,7 @@ __all__ = [
     "SECTIONS",
     "TrainingRecipe",
     "find_recipe",
+    "known_settings",
 ]
 
 
@@ -364,6 +365,17 @@ class Recipe:
         ]
 
 
+def known_settings(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``content`` without the settings that this version does not know."""
+    known = {item.name for item in fields(Recipe)}
+    kept = {name: value for name, value in content.items() if name in known}
+    for name, kind in SECTIONS.items():
+        if isinstance(kept.get(name), Mapping):
+            settings = {item.name for item in fields(kind)}
+            kept[name] = {key: value for key, value in kept[name].items() if key in settings}
+    return kept
+
+
 def _deciding_settings(value: Any, defaults: bool) -> dict[str, Any]:
     kept = {}
     for item in fields(value):
@@ -403,7 +415,7 @@ def _override(content: dict[str, Any], override: str) -> None:
 
 
 def _phase_at(phases: list[Any], step: str, override: str) -> Any:
-    if not step.isdigit() or int(step) >= len(phases):
+    if not (step.isascii() and step.isdigit()) or int(step[:9]) >= len(phases):
         raise InputError(
             f"--set {override}: there is no phase {step}; "
             f"the recipe's phases are 0 to {len(phases) - 1}"

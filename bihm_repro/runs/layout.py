@@ -2,24 +2,30 @@
 
 =====================  ========================================================================
 recipe.toml            the frozen recipe, every setting written out
-log.csv                a row an epoch, log-likelihoods in nats per example
+log.csv                one row per epoch, log-likelihoods in nats per example
 model.npz              the parameters that were best on validation, and ``meta``, a JSON text
-state.npz              all that going on needs; written whole, the one before it kept beside it;
-                       gone when the run is finished
+state.npz              all that resuming needs, but for the best parameters, which it names by
+                       their fingerprint; absent when the run is finished
 status.json            how far the run has come
-evaluation.json        the figures of the finished (or paused) model
+evaluation.json        the estimates for the finished (or paused) model
 =====================  ========================================================================
+
+``state.previous.npz`` and ``model.previous.npz`` are what the last write replaced. A new best
+model is written before the state that names it, so that the state on the disk finds its best
+parameters in one of the two model files, at whatever moment the process is killed.
+
+Everything here is read through :class:`RunDirectory`, which checks what it reads: whatever is wrong
+with a file is an InputError of one line that names it.
 """
 
 from __future__ import annotations
 
 import fcntl
 import functools
-import hashlib
-import json
+import io
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,24 +33,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bihm_repro.errors import InputError
-from bihm_repro.files import write_json, write_text
-from bihm_repro.recipes.recipe import Recipe
-from bihm_repro.runs.checkpoint import (
-    Checkpoint,
-    previous_of,
-    read_arrays,
-    read_checkpoint,
-    write_arrays,
-    write_checkpoint,
+from bihm_repro.files import (
+    parse_toml,
+    read_json,
+    read_text,
+    read_toml,
+    sweep_temporaries,
+    sync,
+    write_json,
+    write_text,
 )
+from bihm_repro.recipes.extends import merged
+from bihm_repro.recipes.recipe import Recipe, known_settings
+from bihm_repro.runs.arrays import Header, check_headers, previous_of
+from bihm_repro.runs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from bihm_repro.runs.parameters import Parameters, read_parameters, write_parameters
+from bihm_repro.runs.record import check_evaluation, check_state, check_status
 from bihm_repro.runs.resume import contradictions, place
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["RunDirectory", "log_columns", "source_commit"]
+__all__ = ["RUN_FILES", "RunDirectory", "log_columns", "source_commit"]
 
-META = "meta"
+RUN_FILES = ("recipe.toml", "log.csv", "model.npz", "state.npz", "state.previous.npz",
+             "status.json", "evaluation.json")
 
 
 class RunDirectory:
@@ -64,22 +77,37 @@ class RunDirectory:
 
     @property
     def exists(self) -> bool:
-        """Whether the folder holds a run, that is, a frozen recipe."""
-        return self.file("recipe.toml").is_file()
+        """Whether the folder holds any file of a run."""
+        return any(self.file(name).exists() for name in RUN_FILES)
+
+    @property
+    def has_state(self) -> bool:
+        """Whether there is a checkpoint to resume from."""
+        path = self.file("state.npz")
+        return path.exists() or previous_of(path).exists()
 
     # -- the recipe ---------------------------------------------------------------------------
 
     @property
     def recipe(self) -> Recipe:
         """The frozen recipe of the run."""
-        if not self.exists:
+        if not self.file("recipe.toml").is_file():
             raise InputError(f"{self.path}: is not a run folder (it has no recipe.toml); "
                              f"train one with: bihm train RECIPE --out {self.path}")
         return Recipe.load(self.file("recipe.toml"))
 
+    def recipe_content(self) -> dict[str, Any]:
+        """Return every setting of the frozen recipe, also those of a later version, as they are."""
+        path = self._present("recipe.toml")
+        content = read_toml(path)
+        return merged(Recipe.from_dict(known_settings(content), str(path)).to_dict(), content)
+
     def write_recipe(self, recipe: Recipe) -> None:
-        """Freeze ``recipe`` in this folder."""
-        write_text(self.file("recipe.toml"), recipe.to_toml())
+        """Freeze ``recipe`` in this folder, once its text has been read back."""
+        path, text = self.file("recipe.toml"), recipe.to_toml()
+        if Recipe.from_dict(parse_toml(text, str(path)), str(path)) != recipe:
+            raise InputError(f"{path}: the recipe cannot be written as TOML and read back")
+        write_text(path, text)
 
     def claim(self, recipe: Recipe, extend: bool | None = None) -> None:
         """Make this the folder of ``recipe``; refuse where it holds a run of another one.
@@ -87,6 +115,9 @@ class RunDirectory:
         With ``extend`` the recipe may differ in what an unfinished run has still ahead; False says
         that this could have been asked for.
         """
+        if self.exists and not self.file("recipe.toml").is_file():
+            raise InputError(f"{self.path}: holds files of a run but no recipe.toml; choose "
+                             "another folder with --out, or replace it with --fresh")
         if self.exists and self.recipe.fingerprint() != recipe.fingerprint():
             self._check_change(recipe, extend)
         self.write_recipe(recipe)
@@ -101,9 +132,10 @@ class RunDirectory:
                 return
             if extend:
                 differences = refused
-                ways = f"--extend changes only what lies ahead, and the run {place(status)}: {ways}"
+                ways = (f"--extend changes only what is not trained yet, and the run "
+                        f"{place(status)}: {ways}")
             elif not refused:
-                ways = f"go on by this recipe with --extend, {ways}"
+                ways = f"continue with this recipe by --extend, {ways}"
         raise InputError(f"{self.path}: holds a run of another recipe "
                          f"({'; '.join(differences[:3])}); {ways}")
 
@@ -111,79 +143,116 @@ class RunDirectory:
         """Refuse other data than the run was trained on."""
         if self.read_status().get("data_fingerprint", fingerprint) != fingerprint:
             raise InputError(f"{self.path}: was trained on other data than those given now; bring "
-                             "those data back, or train anew: with another --out, or with --fresh")
+                             "those data back, or restart: with another --out, or with --fresh")
 
     def discard_claim(self) -> None:
-        """Take back a claim that came to nothing: remove what a run without an update has."""
-        if not self.file("model.npz").exists() and not self.file("state.npz").exists():
+        """Undo a claim: remove the files of a run that has made no update."""
+        if not self.file("model.npz").exists() and not self.has_state:
             for name in ("recipe.toml", "log.csv", "status.json"):
                 self.file(name).unlink(missing_ok=True)
 
     def _progress(self) -> dict[str, Any]:
-        """How far the run has come: by its state, from which it goes on, else by status.json."""
+        """How far the run has come: by its state, from which it resumes, else by status.json."""
         checkpoint = self.read_state()
-        return self.read_status() if checkpoint is None else checkpoint.record["status"]
+        return self.read_status() if checkpoint is None else checkpoint.record.get("status", {})
 
     # -- the log ------------------------------------------------------------------------------
 
     def read_log(self) -> pandas.DataFrame:
-        """Read log.csv; cells that were not measured are NaN."""
-        import pandas
-        return pandas.read_csv(self._present("log.csv"))
+        """Read log.csv; cells that were not measured are NaN. Empty where there is none yet."""
+        return self._read_csv("log.csv")
+
+    def read_z_trace(self) -> pandas.DataFrame:
+        """Read z_trace.csv: run, k_inner, k_outer, log_z2; empty where it was not asked for."""
+        return self._read_csv("z_trace.csv")
 
     def write_log(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write log.csv anew, with a header and ``rows``."""
+        """Write log.csv with a header and ``rows``."""
         lines = [",".join(columns), *(_csv_row(columns, row) for row in rows)]
         write_text(self.file("log.csv"), "\n".join(lines) + "\n")
 
     def append_to_log(self, columns: Sequence[str], row: Mapping[str, Any]) -> None:
-        """Add one row to log.csv; a row half written by a crash is mended on resumption."""
+        """Add one row to log.csv; an incomplete row left by a kill is repaired on resumption."""
         with open(self.file("log.csv"), "a", encoding="utf-8") as handle:
             handle.write(_csv_row(columns, row) + "\n")
 
     # -- parameters ---------------------------------------------------------------------------
 
-    def read_model(self) -> dict[str, np.ndarray]:
-        """Read the best parameters, by name."""
-        arrays = read_arrays(self._present("model.npz"))
-        arrays.pop(META, None)
-        return arrays
+    def read_model(self) -> Parameters:
+        """Read the best parameters, by name, with their ``meta`` and ``fingerprint``."""
+        return read_parameters(self._present("model.npz"))
 
-    def read_model_meta(self) -> dict[str, Any]:
-        """Read what model.npz says of itself: kind, layers, data_dim, recipe_fingerprint."""
-        arrays = read_arrays(self._present("model.npz"))
-        return json.loads(str(arrays[META][()])) if META in arrays else {}
+    def write_model(self, values: Mapping[str, np.ndarray], meta: Mapping[str, Any],
+                    keep: bool = False) -> None:
+        """Write the best parameters, by name, with a JSON record of what they are.
 
-    def model_fingerprint(self) -> str:
-        """Return the SHA-256 of the best parameters, names and values."""
-        digest = hashlib.sha256()
-        for name, value in sorted(self.read_model().items()):
-            digest.update(f"{name} {value.dtype.str} {value.shape}".encode())
-            digest.update(np.ascontiguousarray(value).tobytes())
-        return digest.hexdigest()
-
-    def write_model(self, values: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
-        """Write the best parameters, by name, with a JSON record of what they are."""
-        write_arrays(self.file("model.npz"), {**values, META: np.array(json.dumps(meta))})
+        With ``keep``, those that were there become ``model.previous.npz``.
+        """
+        path = self.file("model.npz")
+        write_parameters(path, values, meta, previous_of(path) if keep else None)
 
     # -- state, status, evaluation ------------------------------------------------------------
 
-    def read_state(self) -> Checkpoint | None:
-        """Read the last whole checkpoint, or None where there is none."""
-        return read_checkpoint(self.file("state.npz"))
+    def read_state(self, parameters: Mapping[str, np.ndarray] | None = None) -> Checkpoint | None:
+        """Read the last usable checkpoint, with its best parameters, or None if there is none.
+
+        ``parameters`` are those of the model; a state whose arrays have other names or shapes is
+        not usable. Nor is one whose best parameters are nowhere to be found.
+        """
+        phases = len(self.recipe.phases) if self.file("recipe.toml").is_file() else None
+
+        def check(checkpoint: Checkpoint) -> None:
+            check_state(checkpoint.record, phases)
+            for name, value in checkpoint.arrays.items():
+                if not np.isfinite(value).all():
+                    raise InputError(f"array {name} holds values that are not finite")
+            self._add_best(checkpoint)
+
+        return read_checkpoint(self.file("state.npz"), _state_headers(parameters), check)
+
+    def _add_best(self, checkpoint: Checkpoint) -> None:
+        """Add the best parameters that the state names by their fingerprint, as ``best/...``."""
+        wanted, path = checkpoint.record.get("best"), self.file("model.npz")
+        if not wanted or any(name.startswith("best/") for name in checkpoint.arrays):
+            return
+        for candidate in (path, previous_of(path)):
+            try:
+                found = read_parameters(candidate)
+            except (InputError, FileNotFoundError):
+                continue
+            if found.fingerprint == wanted:
+                checkpoint.arrays.update({f"best/{name}": found[name] for name in found})
+                return
+        raise InputError(f"its best parameters, {wanted[:12]}, are not in {path.name}")
 
     def write_state(self, arrays: Mapping[str, np.ndarray], record: Mapping[str, Any]) -> None:
         """Write a checkpoint, keeping the one before it."""
         write_checkpoint(self.file("state.npz"), arrays, record)
 
     def remove_state(self) -> None:
-        """Drop the checkpoints, when the run needs them no more."""
-        for path in (self.file("state.npz"), previous_of(self.file("state.npz"))):
+        """Remove what only resuming needs, once the log, its other copy, is on the disk."""
+        if self.file("log.csv").exists():
+            sync(self.file("log.csv"))
+        for path in (self.file("state.npz"), previous_of(self.file("state.npz")),
+                     previous_of(self.file("model.npz"))):
             path.unlink(missing_ok=True)
+        sync(self.path)
+
+    def repair(self) -> None:
+        """Finish what a killed process left undone: temporary files, the state of a finished run.
+
+        Call it with the lock held.
+        """
+        sweep_temporaries(self.path)
+        if self.has_state and self.read_status().get("finished"):
+            state = self.read_state()
+            if state is not None and state.record.get("status", {}).get("finished"):
+                self.write_log(log_columns(self.recipe), state.record.get("rows", []))
+                self.remove_state()
 
     def read_status(self) -> dict[str, Any]:
         """Read status.json; empty where the run has not come that far."""
-        return self._read_json("status.json") or {}
+        return self._read_json("status.json", check_status) or {}
 
     def write_status(self, status: Mapping[str, Any]) -> None:
         """Write status.json."""
@@ -191,7 +260,7 @@ class RunDirectory:
 
     def read_evaluation(self) -> dict[str, Any] | None:
         """Read evaluation.json, or None where the run has not been evaluated."""
-        return self._read_json("evaluation.json")
+        return self._read_json("evaluation.json", check_evaluation)
 
     def write_evaluation(self, evaluation: Mapping[str, Any]) -> None:
         """Write evaluation.json."""
@@ -206,9 +275,11 @@ class RunDirectory:
         with open(self.file(".lock"), "a+", encoding="utf-8") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not self._is_current(handle):    # the folder was replaced in between
+                    raise BlockingIOError
             except BlockingIOError:
                 handle.seek(0)
-                holder = handle.read().strip() or "unknown"
+                holder = handle.read(20).strip() or "unknown"
                 raise InputError(f"{self.path}: process {holder} is working on this run folder; "
                                  "wait until it ends, or choose another with --out") from None
             handle.truncate(0)
@@ -216,17 +287,29 @@ class RunDirectory:
             handle.flush()
             yield
 
+    def _is_current(self, handle: io.TextIOWrapper) -> bool:
+        try:
+            return os.path.samestat(os.fstat(handle.fileno()), os.stat(self.file(".lock")))
+        except FileNotFoundError:
+            return False
+
     def move_aside(self) -> Path | None:
-        """Move the folder's content to ``.replaced/<run>-<n>`` beside it; None where empty."""
+        """Rename the folder to ``.replaced/<run>-<n>`` beside it; None where it holds no run.
+
+        It is renamed in one step, so that a kill leaves all of it here or all of it there.
+        """
         if not self.exists:
             return None
-        number = 1
-        while (target := self.path.parent / ".replaced" / f"{self.path.name}-{number}").exists():
-            number += 1
-        target.mkdir(parents=True)
-        for item in sorted(self.path.iterdir()):
-            if item.name != ".lock":
-                os.replace(item, target / item.name)
+        path = self.path.resolve()
+        with self.lock():
+            replaced = path.parent / ".replaced"
+            replaced.mkdir(exist_ok=True)
+            number = 1
+            while (target := replaced / f"{path.name}-{number}").exists():
+                number += 1
+            os.rename(path, target)
+            sync(replaced)
+            sync(path.parent)
         return target
 
     def _present(self, name: str) -> Path:
@@ -236,14 +319,52 @@ class RunDirectory:
                              f"bihm train RECIPE --out {self.path}")
         return path
 
-    def _read_json(self, name: str) -> dict[str, Any] | None:
+    def _read_json(self, name: str,
+                   check: Callable[[Mapping[str, Any]], None]) -> dict[str, Any] | None:
         path = self.file(name)
-        if not path.is_file():
+        if not path.exists():
             return None
+        content = read_json(path)
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}: is not valid JSON ({error})") from None
+            check(content)
+        except InputError as error:
+            fix = f"; run `bihm evaluate {self.path}` again" if name == "evaluation.json" else ""
+            raise InputError(f"{path}: {error}{fix}") from None
+        return content
+
+    def _read_csv(self, name: str) -> pandas.DataFrame:
+        import pandas
+
+        path = self.file(name)
+        text = read_text(path) if path.exists() else ""
+        # A run that is being trained may be in the middle of writing its last line.
+        complete = text[:text.rfind("\n") + 1]
+        try:
+            frame = pandas.read_csv(io.StringIO(complete)) if complete else pandas.DataFrame()
+        except (ValueError, ArithmeticError, LookupError, RecursionError) as error:
+            raise InputError(f"{path}: is not a readable CSV file ({error})") from None
+        for column in frame:
+            if len(frame) and frame[column].dtype.kind not in "biuf":
+                raise InputError(f"{path}: its column {column!r} holds values that are no numbers")
+        return frame
+
+
+def _state_headers(parameters: Mapping[str, np.ndarray] | None) -> Callable[[Any], None]:
+    """Return a check of the arrays of a state; ``parameters`` give names and shapes."""
+    def check(found: dict[str, Header]) -> None:
+        parts: dict[str, dict[str, Header]] = {"parameter": {}, "best": {}, "rule": {}}
+        for name, header in found.items():
+            part, _, rest = name.partition("/")
+            if part not in parts:
+                raise InputError(f"array {name} belongs to nothing that training has")
+            if header.dtype.kind not in "fiu":
+                raise InputError(f"array {name} has the type {header.dtype}, expected numbers")
+            parts[part][rest] = header
+        if parameters is not None:
+            for part in ("parameter", "best") if parts["best"] else ("parameter",):
+                check_headers(parts[part], parameters, part)
+
+    return check
 
 
 def log_columns(recipe: Recipe) -> list[str]:

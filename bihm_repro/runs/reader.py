@@ -1,17 +1,13 @@
-"""Reads the run folders of ``results/`` for the report: never the engine, never a guess.
+"""The run folders of ``results/`` as the report sees them, without the engine.
 
-A run folder holds ``recipe.toml``, ``log.csv``, ``status.json`` and, once evaluated,
-``evaluation.json``. A run that is not finished, or not yet evaluated, is read as far as it goes;
-a folder that cannot be read is left out and named on one line with the reason.
+A run that is not finished, or not yet evaluated, is read as far as it goes; a folder that cannot
+be read is left out and named on one line with the reason.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import math
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,16 +16,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bihm_repro.errors import InputError
-from bihm_repro.models.registry import DEFAULT, kinds
-
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python before 3.11
-    import tomli as tomllib
+from bihm_repro.models.registry import DEFAULT
+from bihm_repro.progress import printable
+from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.runs.names import main_run
 
 __all__ = ["Estimate", "Run", "main_run", "read_run", "read_runs", "seed_groups"]
 
-RUN_FILES = ("recipe.toml", "log.csv", "status.json", "evaluation.json", "model.npz")
 NOT_ABOUT_TRAINING = ("title", "seed", "evaluation")
 MONITOR_WITHOUT_EFFECT = ("test_every", "test_samples", "test_examples", "z_samples",
                           "checkpoint_seconds")
@@ -95,17 +88,17 @@ class Run:
 
     @cached_property
     def log(self) -> pd.DataFrame:
-        """``log.csv``, a row an epoch; empty where there is none yet."""
-        return _read_csv(self.path / "log.csv")
+        """``log.csv``, one row per epoch; empty where there is none yet."""
+        return RunDirectory(self.path).read_log()
 
     @cached_property
     def z_trace(self) -> pd.DataFrame:
         """``z_trace.csv``: run, k_inner, k_outer, log_z2; empty where it was not asked for."""
-        return _read_csv(self.path / "z_trace.csv")
+        return RunDirectory(self.path).read_z_trace()
 
     @property
     def validation_counts(self) -> pd.Series:
-        """The number of samples K of each logged validation figure; a phase may have its own."""
+        """The number of samples K of each logged validation log p; a phase may have its own."""
         phases = self.recipe.get("phases", [])
         usual = self.recipe.get("monitor", {}).get("valid_samples", 10)
         own = dict(enumerate(phase.get("valid_samples", usual) for phase in phases))
@@ -143,18 +136,6 @@ class Run:
         return json.dumps({**kept, "dataset": self.dataset}, sort_keys=True, default=str)
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
-    if not path.exists():
-        return pd.DataFrame()
-    text = path.read_text(encoding="utf-8")
-    # A run that is being trained may be in the middle of writing its last line.
-    whole = text[:text.rfind("\n") + 1]
-    try:
-        return pd.read_csv(io.StringIO(whole)) if whole else pd.DataFrame()
-    except ValueError as error:
-        raise InputError(f"{path}: not a readable CSV file ({error})") from error
-
-
 def _estimate(entry: Any) -> Estimate | None:
     if not isinstance(entry, dict) or entry.get("value") is None:
         return None
@@ -162,54 +143,30 @@ def _estimate(entry: Any) -> Estimate | None:
     return Estimate(float(entry["value"]), None if error is None else float(error))
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
-        return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: must hold a JSON object, found {type(content).__name__}")
-    return content
-
-
-def _check_evaluation(path: Path, evaluation: dict[str, Any]) -> None:
-    if evaluation.get("split", "test") != "test":
-        raise InputError(f"{path}: field 'split' is {evaluation['split']!r}, the report needs "
-                         f"'test'; run `bihm evaluate {path.parent}` again")
-    samples = evaluation.get("samples")
-    if not isinstance(samples, dict) or not samples:
-        raise InputError(f"{path}: field 'samples' must map K to estimates; run `bihm evaluate "
-                         f"{path.parent}` again")
-    for count, entries in samples.items():
-        if not str(count).isdigit() or _estimate(entries.get("log_p")) is None:
-            raise InputError(f"{path}: field 'samples.{count}.log_p' has no value; run "
-                             f"`bihm evaluate {path.parent}` again")
-        for name, entry in entries.items():
-            estimate = _estimate(entry)
-            if estimate is not None and not math.isfinite(estimate.value):
-                raise InputError(f"{path}: field 'samples.{count}.{name}' is {estimate.value}")
-
-
 def read_run(path: str | Path) -> Run:
-    """Read one run folder; an InputError says which file is wrong and why."""
-    path = Path(path)
-    recipe_path = path / "recipe.toml"
-    if not recipe_path.exists():
-        raise InputError(f"{path}: no recipe.toml in this folder")
-    try:
-        recipe = tomllib.loads(recipe_path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{recipe_path}: not TOML ({error})") from error
-    run = Run(path.name, path, recipe, _read_json(path / "status.json") or {},
-              _read_json(path / "evaluation.json"))
-    if run.kind not in kinds():
-        raise InputError(f"{recipe_path}: model.kind is {run.kind!r}, one of "
-                         f"{', '.join(kinds())} is allowed")
-    if run.evaluation is not None:
-        _check_evaluation(path / "evaluation.json", run.evaluation)
+    """Read one run folder; an InputError says which file is wrong and why.
+
+    Its texts are escaped, so that they can go to a terminal or into a page.
+    """
+    folder = RunDirectory(path)
+    run = Run(printable(folder.path.name), folder.path, _escaped(folder.recipe_content()),
+              _escaped(folder.read_status()), _escaped(folder.read_evaluation()))
+    split = (run.evaluation or {}).get("split", "test")
+    if split != "test":
+        raise InputError(f"{folder.file('evaluation.json')}: field 'split' is {split!r}, the "
+                         f"report needs 'test'; run `bihm evaluate {folder.path}` again")
+    if run.model_path.exists():
+        folder.read_model()
+    _ = run.log, run.z_trace
     return run
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {printable(key): _escaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_escaped(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def read_runs(results: str | Path) -> tuple[list[Run], list[str]]:
@@ -224,9 +181,10 @@ def read_runs(results: str | Path) -> tuple[list[Run], list[str]]:
     runs, complaints = [], []
     for path in _run_folders(results):
         try:
-            runs.append(replace(read_run(path), name=path.relative_to(results).as_posix()))
+            name = printable(path.relative_to(results).as_posix())
+            runs.append(replace(read_run(path), name=name))
         except (InputError, OSError) as error:
-            complaints.append(f"left out: {error}")
+            complaints.append(printable(f"left out: {error}"))
     return runs, complaints
 
 
@@ -236,7 +194,7 @@ def _run_folders(results: Path, depth: int = 2) -> list[Path]:
     for path in sorted(path for path in results.iterdir() if path.is_dir()):
         if path.name.startswith("."):
             continue
-        if any((path / name).exists() for name in RUN_FILES):
+        if RunDirectory(path).exists:
             found.append(path)
         elif depth > 1:
             found += _run_folders(path, depth - 1)
@@ -249,32 +207,3 @@ def seed_groups(runs: Iterable[Run]) -> list[list[Run]]:
     for run in runs:
         groups.setdefault(run.recipe_without_seed, []).append(run)
     return [sorted(group, key=lambda run: (run.seed, run.name)) for group in groups.values()]
-
-
-def _plain_names(dataset: str, kind: str) -> tuple[str, ...]:
-    short = {"binarized_mnist": "mnist", "mnist": "mnist-dynamic"}.get(dataset, dataset)
-    if kind == DEFAULT:
-        return (short, dataset, f"{short}-{kind}")
-    return tuple(name for part in (short, dataset)
-                 for name in (f"{part}-{kind}", f"{kind}-{part}", f"{kind}/{part}"))
-
-
-def main_run(runs: Sequence[Run], dataset: str, kind: str,
-             layers: Sequence[int] | None = None) -> Run | None:
-    """Choose the run that speaks for a data set and kind of model, without a look at the test.
-
-    In this order: evaluated runs before others, the plainly named one (``adult``, ``adult-rws``),
-    the paper's ``layers``, the best validation figure, the first name.
-    """
-    def rank(run: Run) -> tuple[Any, ...]:
-        best = run.status.get("best_valid")
-        return (run.evaluation is None, run.name not in _plain_names(dataset, kind),
-                layers is not None and run.layers != tuple(layers),
-                math.inf if best is None else -float(best), _natural(run.name))
-
-    candidates = [run for run in runs if run.dataset == dataset and run.kind == kind]
-    return min(candidates, key=rank, default=None)
-
-
-def _natural(name: str) -> list[tuple[int, Any]]:
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name)]

@@ -1,8 +1,8 @@
-"""What an unfinished run may still change of its recipe: what lies ahead of it, and nothing else.
+"""What may change in the recipe of an unfinished run: what it has not trained yet.
 
-A frozen recipe describes the whole of its run, so a change must not contradict what was trained:
-settings of the model and of past phases are fixed, the phase at hand may become longer or shorter
-but not shorter than it is already, and the phases after it are free.
+A frozen recipe describes its whole run, so a change must not contradict what was trained: settings
+of the model and of past phases are fixed, the current phase may become longer or shorter but not
+shorter than it is already, and the phases after it are free.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def contradictions(mine: Recipe, new: Recipe, status: Mapping[str, Any]) -> list
 
 
 def place(status: Mapping[str, Any]) -> str:
-    """Say where a run stands, counting phases from 0 as a recipe's settings do."""
+    """Say how far a run has come, counting phases from 0 as a recipe's settings do."""
     if status.get("finished"):
         return "is finished"
     over = "at the end of" if status.get("phase_stop") else "in"

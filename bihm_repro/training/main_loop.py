@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bihm_repro.recipes.recipe import Phase, Recipe
+from bihm_repro.runs.arrays import check_headers
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.log import TrainingLog
 
@@ -100,6 +101,7 @@ class MainLoop:
             return
         self.update = self._compile_phase(self.phase, status.draw)
         if status.phase_updates and self._rule_state is not None:
+            check_headers(self._rule_state, self.update.get_state(), "the state's array")
             self.update.set_state(self._rule_state)
         self._rule_state = None
         self._stream = self._open_stream(self.phase)

@@ -72,7 +72,7 @@ def train(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | No
     The model ends with the parameters that were best on validation when all phases are over, and
     with the latest ones when training was paused.
     """
-    if recipe.model.visible_bias == "data":
+    if recipe.model.visible_bias == "data" and not recipe.initial.fingerprint:
         model.set_values({**model.get_values(), "p0.b": log_odds(data.train)})
     loop = assemble(model, recipe, data, run, options or Options())
     if run is not None:
@@ -99,12 +99,12 @@ def assemble(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory |
 
 def restore(loop: MainLoop, run: RunDirectory, data_fingerprint: str) -> None:
     """Bring ``loop`` to where the last checkpoint of ``run`` stands, if there is one."""
-    checkpoint = run.read_state()
+    checkpoint = run.read_state(loop.model.get_values())
     if checkpoint is None:
         return
-    if checkpoint.record["data_fingerprint"] != data_fingerprint:
+    if checkpoint.record.get("data_fingerprint") != data_fingerprint:
         raise InputError(f"{run.path}: its training began on other data than those given now; "
-                         "bring those data back, or start anew with --fresh")
+                         "bring those data back, or restart with --fresh")
     log, parameters, rule_state, best = unpack(checkpoint.arrays, checkpoint.record)
     loop.model.set_values(parameters)
     loop.resume(log, rule_state, best)

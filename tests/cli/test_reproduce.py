@@ -18,7 +18,7 @@ from bihm_repro.recipes.recipe import Recipe, find_recipe
 from bihm_repro.runs.layout import RunDirectory
 
 
-def test_the_chain_runs_once_then_checks_what_stands(tmp_path, capfd):
+def test_the_chain_runs_once_then_checks_what_is_there(tmp_path, capfd):
     (tmp_path / "toy.toml").write_text(TOY_RECIPE)
     command = ["reproduce", str(tmp_path / "toy.toml"), "--data", str(tmp_path / "data"),
                "--results", str(tmp_path / "results")]
@@ -31,7 +31,7 @@ def test_the_chain_runs_once_then_checks_what_stands(tmp_path, capfd):
 
     assert main(command) == 0
     said = capfd.readouterr().out
-    assert f"training and evaluation skipped: {run.path} stands (12 updates)" in said
+    assert f"training and evaluation skipped: {run.path} is up to date (12 updates)" in said
     assert "bars.hdf5: skipped, it is there" in said
     assert "stored model on 300 examples, K = 20" in said and "agrees with" in said
     assert run.read_status()["updates"] == 12
@@ -57,22 +57,28 @@ def test_two_figures_agree_within_four_standard_errors(recorded, now, agree):
     assert verdict == agree and f"{-now[0]:.2f}" in line
 
 
-def test_a_model_that_changed_after_its_evaluation_does_not_stand(tmp_path, capsys):
+def test_a_model_that_changed_after_its_evaluation_is_not_up_to_date(tmp_path, capsys):
     recipe = Recipe.from_dict({"dataset": "bars", "model": {"layers": [2]}})
     run = RunDirectory(tmp_path / "run")
-    assert not reproduce._stands("toy", run, recipe)
+    assert not reproduce._is_evaluated("toy", run, recipe)
     run.claim(recipe)
     run.write_model({"w": np.zeros(2)}, {})
     run.write_status({"updates": 5, "finished": False})
-    run.write_evaluation({"model_fingerprint": run.model_fingerprint()})
-    assert reproduce._stands("toy", run, recipe)
-    assert f"(5 updates, paused; go on with: bihm train toy --out {run.path})" in (
+    evaluation = {"model_fingerprint": run.read_model().fingerprint, "split": "test",
+                  "samples": {"1": {"log_p": {"value": -1.0, "standard_error": 0.1}}}}
+    run.write_evaluation(evaluation)
+    assert reproduce._is_evaluated("toy", run, recipe)
+    assert f"(5 updates, paused; resume with: bihm train toy --out {run.path})" in (
         capsys.readouterr().out)
     other = Recipe.from_dict({"dataset": "bars", "model": {"layers": [3]}})
-    assert reproduce._stands("toy", run, other)
-    assert "its recipe is not today's (model.layers: [2], not [3])" in capsys.readouterr().out
+    assert reproduce._is_evaluated("toy", run, other)
+    assert "its recipe is not the current one (model.layers: [2], not [3])" in (
+        capsys.readouterr().out)
+    run.write_evaluation({**evaluation, "split": "valid"})
+    assert not reproduce._is_evaluated("toy", run, recipe)
+    run.write_evaluation(evaluation)
     run.write_model({"w": np.ones(2)}, {})
-    assert not reproduce._stands("toy", run, recipe)
+    assert not reproduce._is_evaluated("toy", run, recipe)
 
 
 def arguments(**changes):

@@ -177,7 +177,7 @@ def test_other_data_and_other_files_are_refused_and_nothing_is_written(tmp_path,
         assert "was trained on other data than those given now" in capsys.readouterr().err
     assert main(["inpaint", str(out), "--data", data, "--shape", "4x4", "--n", "2"]) == 2
     assert "was trained on other data than those given now" in capsys.readouterr().err
-    np.savez(out / "model.npz", moon=rows)
+    np.savez(out / "model.npz", moon=rows.astype(float))
     for command in ("evaluate", "layers", "sample"):
         assert main([command, str(out), "--data", data]) == 2
         err = capsys.readouterr().err

@@ -287,13 +287,17 @@ def test_cells_round_without_a_negative_zero():
 
 
 @pytest.mark.parametrize("file, content, expected", [
-    ("evaluation.json", "{", "not JSON"),
+    ("evaluation.json", "{", "is not valid JSON"),
     ("evaluation.json", "[]", "must hold a JSON object"),
     ("evaluation.json", "{}", "field 'samples'"),
     ("evaluation.json", json.dumps({"samples": {"10": {"log_p": {"value": None}}}}),
      "samples.10.log_p"),
-    ("evaluation.json", '{"split": "valid"}', "the report needs 'test'"),
-    ("recipe.toml", "dataset = ", "not TOML"),
+    ("evaluation.json", json.dumps({**evaluation(-90.0), "split": "valid"}),
+         "the report needs 'test'"),
+        ("log.csv", "epoch,seconds\n1,soon\n", "its column 'seconds' holds values that are no"),
+        ("model.npz", "text", "is damaged or cut short"),
+        ("status.json", '{"updates": "many"}', "field 'updates' is 'many': must be an integer"),
+    ("recipe.toml", "dataset = ", "is not valid TOML"),
     ("recipe.toml", '[model]\nkind = "gan"', "bihm, rws, vae, iwae"),
 ])
 def test_unreadable_folder_is_named_on_one_line(tmp_path, file, content, expected):
@@ -309,8 +313,10 @@ def test_folder_without_recipe_is_named_and_other_folders_passed_over(tmp_path):
     (tmp_path / "lost").mkdir()
     (tmp_path / "lost" / "log.csv").write_text("epoch\n")
     (tmp_path / "tables").mkdir()
-    assert read_runs(tmp_path) == ([], [f"left out: {tmp_path / 'lost'}: no recipe.toml in this "
-                                        "folder"])
+    lost = tmp_path / "lost"
+    assert read_runs(tmp_path) == ([], [
+        f"left out: {lost / 'recipe.toml'}: is missing; train the run with: "
+        f"bihm train RECIPE --out {lost}"])
 
 
 def test_all_tables_without_any_run(tmp_path):

@@ -11,13 +11,8 @@ import numpy as np
 import pytest
 
 from bihm_repro.errors import InputError
-from bihm_repro.runs.checkpoint import (
-    previous_of,
-    read_arrays,
-    read_checkpoint,
-    write_arrays,
-    write_checkpoint,
-)
+from bihm_repro.runs.arrays import previous_of, read_arrays, write_arrays
+from bihm_repro.runs.checkpoint import read_checkpoint, write_checkpoint
 
 ARRAYS = {"a/W": np.arange(6, dtype=np.float32).reshape(2, 3), "count": np.array(7)}
 
@@ -85,11 +80,11 @@ def test_another_archive_is_no_checkpoint(path):
 
 def test_pickles_are_refused(path):
     np.savez(path, w=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(InputError, match="damaged.*allow_pickle"):
+    with pytest.raises(InputError, match="has the type object: only plain numbers"):
         read_arrays(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("w.npy", pickle.dumps({"a": 1}))
-    with pytest.raises(InputError, match="its entry 'w' is not an array"):
+    with pytest.raises(InputError, match="is damaged or cut short"):
         read_arrays(path)
 
 

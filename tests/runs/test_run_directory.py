@@ -63,7 +63,7 @@ def test_an_unfinished_run_is_extended_in_what_lies_ahead(run):
     run.claim(make_recipe())
     stand(run)
     ahead = ("phases.0.max_epochs=7", "phases.0.patience=13", "phases.1.samples=20")
-    assert "with --extend" in refusal(run, *ahead, extend=False)
+    assert "by --extend" in refusal(run, *ahead, extend=False)
     assert "--extend" not in refusal(run, *ahead, extend=None)
     assert "--extend" not in refusal(run, *ahead, "seed=1", extend=False)
     run.claim(make_recipe(*ahead), extend=True)
@@ -79,8 +79,8 @@ def test_what_was_trained_is_not_contradicted(run, change, line):
     run.claim(make_recipe())
     stand(run)
     said = refusal(run, change, "phases.1.samples=20")
-    assert f"({line}); --extend changes only what lies ahead, and the run is in phases.0, " \
-        "6 epochs into it" in said
+    assert (f"({line}); --extend changes only what is not trained yet, and the run is in "
+            "phases.0, 6 epochs into it") in said
     assert run.recipe == make_recipe()
 
 
@@ -126,11 +126,10 @@ def test_the_model_comes_back_with_its_meta_and_a_fingerprint_of_its_values(run)
     run.write_model(values, {"kind": "bihm", "layers": [2]})
     back = run.read_model()
     assert set(back) == set(values) and back["p0.W"].dtype == np.float32
-    assert run.read_model_meta() == {"kind": "bihm", "layers": [2]}
-    first = run.model_fingerprint()
+    assert back.meta == {"kind": "bihm", "layers": [2]}
     values["p0.b"][1] = 1e-30
     run.write_model(values, {})
-    assert run.model_fingerprint() != first
+    assert run.read_model().fingerprint != back.fingerprint
 
 
 def test_log_rows_keep_every_digit_and_leave_gaps_empty(run):
@@ -193,8 +192,7 @@ def test_moving_aside_keeps_everything(run):
     assert run.move_aside() is None
     for number in (1, 2):
         run.claim(make_recipe(f"seed={number}"))
-        with run.lock():
-            moved = run.move_aside()
+        moved = run.move_aside()
         assert moved == run.path.parent / ".replaced" / f"toy-{number}"
         assert RunDirectory(moved).recipe.seed == number
         assert not run.exists

@@ -251,11 +251,11 @@ def test_a_checkpoint_brings_status_and_best_model(run):
     extension, loop = checkpoints(run, FakeClock()), make_loop(updates=7, epoch=2)
     extension.save(loop)
     assert not run.file("model.npz").exists()
-    loop.best, loop.log.status.best_epoch = {"w": np.ones(2, np.float32)}, 2
+    loop.best, loop.log.status.best_epoch = {"w": np.ones(3, np.float32)}, 2
     loop.log.status.best_valid = -1.25
     extension.save(loop)
-    assert run.read_model()["w"].tolist() == [1.0, 1.0]
-    assert run.read_model_meta()["recipe_fingerprint"] == RECIPE.fingerprint()
+    assert run.read_model()["w"].tolist() == [1.0, 1.0, 1.0]
+    assert run.read_model().meta["recipe_fingerprint"] == RECIPE.fingerprint()
     status = run.read_status()
     assert status["best_valid"] == -1.25 and status["updates"] == 7 and not status["finished"]
     assert {"phase", "phases", "epochs", "seconds", "engine", "data_fingerprint", "commit",

@@ -1,8 +1,8 @@
-"""Writing to the run folder: the log, the best model, and checkpoints to go on from.
+"""Writing to the run folder: the log, the best model, and checkpoints to resume from.
 
-A checkpoint holds everything: parameters, the step rule's state, the draw counter, epoch and
-batch, running sums, best parameters, and the rows of the log. What else is in the folder is
-written from it again on resumption.
+A checkpoint holds parameters, the step rule's state, the random counter, epoch and batch, running
+sums, the rows of the log, and the fingerprint of the best parameters. Those are in ``model.npz``,
+which is written first and whose predecessor is kept: the state on the disk always finds its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bihm_repro import __version__
+from bihm_repro.errors import InputError
+from bihm_repro.runs.arrays import fingerprint_of
 from bihm_repro.runs.layout import RunDirectory, source_commit
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.log import TrainingLog
@@ -53,7 +55,15 @@ class Checkpoints(Extension):
         """Save to ``run``; ``facts`` (engine, data_fingerprint) go to status.json as they are."""
         self.run, self.seconds, self.facts, self.clock = run, seconds, facts, clock
         self._last = clock()
-        self._saved_best = 0
+        self._best: dict[str, np.ndarray] | None = None
+        self._fingerprint = ""
+
+    def before_training(self, loop: MainLoop) -> None:
+        """Make sure that model.npz holds the best parameters of the state that is resumed."""
+        if loop.best is not None:
+            self._best, self._fingerprint = loop.best, fingerprint_of(loop.best)
+            if _stored_fingerprint(self.run) != self._fingerprint:
+                self.run.write_model(loop.best, _meta(loop))
 
     def after_batch(self, loop: MainLoop) -> None:
         """Save where it is due, unless the epoch is about to be measured."""
@@ -76,24 +86,31 @@ class Checkpoints(Extension):
             self.run.remove_state()
 
     def save(self, loop: MainLoop) -> None:
-        """Write the state first: what follows can be made from it again."""
-        arrays, record = pack(loop)
-        record["data_fingerprint"] = self.facts["data_fingerprint"]
+        """Write a new best model, then the state that names it, then the status."""
+        if loop.best is not self._best and loop.best is not None:
+            self._best, self._fingerprint = loop.best, fingerprint_of(loop.best)
+            self.run.write_model(loop.best, _meta(loop), keep=True)
+        arrays, record = pack(loop, best=False)
+        record.update(data_fingerprint=self.facts["data_fingerprint"], best=self._fingerprint)
         self.run.write_state(arrays, record)
-        status = loop.log.status
-        if loop.best is not None and self._saved_best != status.best_epoch:
-            self.run.write_model(loop.best, _meta(loop))
-            self._saved_best = status.best_epoch
         self.run.write_status(_public_status(loop, self.facts))
         self._last = self.clock()
 
 
-def pack(loop: MainLoop) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return everything that going on needs, as arrays and as a record."""
+def _stored_fingerprint(run: RunDirectory) -> str:
+    try:
+        return run.read_model().fingerprint
+    except InputError:
+        return ""
+
+
+def pack(loop: MainLoop, best: bool = True) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return what resuming needs, with or without the ``best`` parameters, and as a record."""
     status = loop.log.status
     status.seconds = loop.seconds
     arrays = _prefixed("parameter", loop.model.get_values())
-    arrays.update(_prefixed("best", loop.best or {}))
+    if best:
+        arrays.update(_prefixed("best", loop.best or {}))
     if loop.update is not None:
         status.draw = loop.update.draw
         arrays.update(_prefixed("rule", loop.update.get_state()))

@@ -1,0 +1,151 @@
+"""The JSON records of a run, and what may be in them: status, state, evaluation.
+
+Whoever reads a record gets one whose fields have their types, or an InputError that names the
+field, its value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Optional
+
+from bihm_repro.errors import InputError
+
+__all__ = ["Status", "check_evaluation", "check_state", "check_status"]
+
+
+@dataclass
+class Status:
+    """How far training has come; JSON values only, so that a checkpoint can hold it."""
+
+    phase: int = 0
+    phase_start: int = 0
+    """Epochs that were over when the phase began."""
+    epoch: int = 0
+    """Epochs that are over."""
+    batch: int = 0
+    """Mini-batches done of the current epoch."""
+    updates: int = 0
+    phase_updates: int = 0
+    draw: int = 0
+    """The counter of the next random numbers, as of the last checkpoint or end of a phase."""
+    seconds: float = 0.0
+    sums: dict[str, float] = field(default_factory=dict)
+    """Running sums of the update's own metrics over the current epoch."""
+    examples: int = 0
+    best_valid: Optional[float] = None  # noqa: UP045 (Python 3.9)
+    best_epoch: int = 0
+    phase_stop: str = ""
+    """Why the phase has to end, empty while it goes on."""
+    cut_by_budget: bool = False
+    """Whether a phase was ended by a time budget and not by its own rules."""
+    finished: bool = False
+
+    @property
+    def phase_epoch(self) -> int:
+        """Epochs of this phase that are over."""
+        return self.epoch - self.phase_start
+
+
+Rule = tuple[str, Callable[[Any], bool]]
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 2.0**1023 and math.isfinite(value)
+
+
+COUNT: Rule = ("an integer, 0 or more", _is_count)
+NUMBER: Rule = ("a finite number", _is_number)
+NUMBER_OR_NONE: Rule = ("a finite number or null", lambda value: value is None or _is_number(value))
+TEXT: Rule = ("a text", lambda value: isinstance(value, str))
+BOOLEAN: Rule = ("true or false", lambda value: isinstance(value, bool))
+NUMBERS: Rule = ("an object of finite numbers", lambda value: isinstance(value, dict) and all(
+    map(_is_number, value.values())))
+ROWS: Rule = ("a list of objects of finite numbers", lambda value: isinstance(value, list) and all(
+    isinstance(row, dict) and all(cell is None or isinstance(cell, bool) or _is_number(cell)
+                                  for cell in row.values()) for row in value))
+SIZES: Rule = ("a list of integers", lambda value: isinstance(value, list) and all(
+    map(_is_count, value)))
+OBJECT: Rule = ("an object", lambda value: isinstance(value, dict))
+
+RULES: dict[str, Rule] = {"int": COUNT, "float": NUMBER, "dict[str, float]": NUMBERS,
+                          "Optional[float]": NUMBER_OR_NONE, "str": TEXT, "bool": BOOLEAN}
+STATUS = {item.name: RULES[str(item.type)] for item in fields(Status)}
+PUBLIC_STATUS: dict[str, Rule] = {
+    "finished": BOOLEAN, "phase": COUNT, "phases": COUNT, "epochs": COUNT, "updates": COUNT,
+    "seconds": NUMBER, "best_valid": NUMBER_OR_NONE, "best_epoch": COUNT, "cut_by_budget": BOOLEAN,
+    "engine": TEXT, "data_fingerprint": TEXT, "recipe_fingerprint": TEXT, "commit": TEXT,
+    "version": TEXT}
+STATE: dict[str, Rule] = {"status": OBJECT, "rows": ROWS, "data_fingerprint": TEXT, "best": TEXT}
+EVALUATION: dict[str, Rule] = {
+    "dataset": TEXT, "split": TEXT, "n_examples": COUNT, "seed": COUNT, "commit": TEXT,
+    "data_fingerprint": TEXT, "data_exactness": TEXT, "model_kind": TEXT, "layers": SIZES,
+    "recipe_fingerprint": TEXT, "model_fingerprint": TEXT, "finished": BOOLEAN, "seconds": NUMBER,
+    "updates": ("an integer or null", lambda value: value is None or _is_count(value)),
+    "samples": OBJECT, "log_z2": OBJECT, "ess": OBJECT}
+ESTIMATE: dict[str, Rule] = {"value": NUMBER, "standard_error": NUMBER_OR_NONE, "samples": COUNT,
+                             "inner": COUNT, "examples": COUNT}
+
+
+def check_status(content: Mapping[str, Any]) -> None:
+    """Refuse a status.json with a field of the wrong type."""
+    _check(content, PUBLIC_STATUS)
+
+
+def check_state(record: Mapping[str, Any], phases: int | None = None) -> None:
+    """Refuse a state's record that training cannot resume from; ``phases`` is their number."""
+    _check(record, STATE)
+    status = record.get("status", {})
+    _check(status, STATUS, "status.")
+    unknown = sorted(set(status) - set(STATUS))
+    if unknown:
+        raise InputError(f"field 'status.{unknown[0]}' is unknown: the state was written by "
+                         "another version")
+    if status.get("phase_start", 0) > status.get("epoch", 0):
+        raise InputError(f"field 'status.phase_start' is {status['phase_start']}, later than the "
+                         f"current epoch {status.get('epoch', 0)}")
+    if phases is not None and status.get("phase", 0) >= phases:
+        raise InputError(f"field 'status.phase' is {status['phase']}: the recipe has {phases} "
+                         "phases, counted from 0")
+
+
+def check_evaluation(content: Mapping[str, Any]) -> None:
+    """Refuse an evaluation.json without estimates, or with a field of the wrong type."""
+    _check(content, EVALUATION)
+    if not content.get("samples"):
+        raise InputError("field 'samples' must map K to estimates")
+    for count, entries in content["samples"].items():
+        if not (count.isascii() and count.isdigit() and len(count) < 19):
+            raise InputError(f"field 'samples' has the key {count!r}: must be a number K")
+        _check_estimates(entries, f"samples.{count}")
+        if "log_p" not in entries:
+            raise InputError(f"field 'samples.{count}.log_p' has no value")
+    if "log_z2" in content:
+        _check_estimates({"log_z2": content["log_z2"]}, "")
+    ess = content.get("ess", {})
+    _check(ess, ESTIMATE, "ess.")
+    _check_estimates({name: item for name, item in ess.items() if name not in ESTIMATE}, "ess")
+
+
+def _check_estimates(entries: Any, where: str) -> None:
+    _check({where: entries}, {where: OBJECT})
+    for name, entry in entries.items():
+        place = f"{where}.{name}" if where else name
+        _check({place: entry}, {place: OBJECT})
+        _check(entry, ESTIMATE, f"{place}.")
+        if "value" not in entry:
+            raise InputError(f"field '{place}' has no value")
+
+
+def _check(content: Mapping[str, Any], rules: Mapping[str, Rule], prefix: str = "") -> None:
+    for name, (allowed, accepts) in rules.items():
+        if name in content and not accepts(content[name]):
+            found = repr(content[name])
+            found = found if len(found) <= 40 else f"{found[:40]}..."
+            raise InputError(f"field '{prefix}{name}' is {found}: must be {allowed}")
