@@ -15,7 +15,7 @@ from typing import Any
 from bihm_repro.errors import InputError
 from bihm_repro.files import read_toml
 
-__all__ = ["find_recipe", "merged", "read_recipe", "recipe_folders", "recipe_names", "suggestion"]
+__all__ = ["find_recipe", "read_recipe", "recipe_folders", "recipe_names", "suggestion"]
 
 
 def recipe_folders() -> list[Path]:
@@ -56,7 +56,7 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         chain.append(following)
         parent = _read(following)
         extends = parent.pop("extends", None)
-        content = merged(parent, content)
+        content = _merged(parent, content)
         following = None if extends is None else _extended(extends, following)
     return content
 
@@ -96,7 +96,7 @@ def _extended(name: Any, path: Path) -> Path:
     return found or beside
 
 
-def merged(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
+def _merged(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of ``parent`` with those of ``child`` in their place."""
     content = {**parent, **child}
     for name, value in parent.items():

@@ -39,7 +39,6 @@ __all__ = [
     "SECTIONS",
     "TrainingRecipe",
     "find_recipe",
-    "known_settings",
 ]
 
 
@@ -363,17 +362,6 @@ class Recipe:
             f"{name}: {mine!r}, not {theirs!r}"
             for name, (mine, theirs) in self.changes(other).items()
         ]
-
-
-def known_settings(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``content`` without the settings that this version does not know."""
-    known = {item.name for item in fields(Recipe)}
-    kept = {name: value for name, value in content.items() if name in known}
-    for name, kind in SECTIONS.items():
-        if isinstance(kept.get(name), Mapping):
-            settings = {item.name for item in fields(kind)}
-            kept[name] = {key: value for key, value in kept[name].items() if key in settings}
-    return kept
 
 
 def _deciding_settings(value: Any, defaults: bool) -> dict[str, Any]:

@@ -43,12 +43,11 @@ from bihm_repro.files import (
     write_json,
     write_text,
 )
-from bihm_repro.recipes.extends import merged
-from bihm_repro.recipes.recipe import Recipe, known_settings
+from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.runs.arrays import Header, check_headers, previous_of
 from bihm_repro.runs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from bihm_repro.runs.parameters import Parameters, read_parameters, write_parameters
-from bihm_repro.runs.record import check_evaluation, check_state, check_status
+from bihm_repro.runs.record import check_evaluation, check_recipe, check_state, check_status
 from bihm_repro.runs.resume import contradictions, place
 
 if TYPE_CHECKING:
@@ -97,10 +96,12 @@ class RunDirectory:
         return Recipe.load(self.file("recipe.toml"))
 
     def recipe_content(self) -> dict[str, Any]:
-        """Return every setting of the frozen recipe, also those of a later version, as they are."""
+        """Return the frozen recipe as it is written, for the report.
+
+        It may have settings, and names of layer types, that only another version knows.
+        """
         path = self._present("recipe.toml")
-        content = read_toml(path)
-        return merged(Recipe.from_dict(known_settings(content), str(path)).to_dict(), content)
+        return _checked(read_toml(path), check_recipe, path)
 
     def write_recipe(self, recipe: Recipe) -> None:
         """Freeze ``recipe`` in this folder, once its text has been read back."""
@@ -324,13 +325,8 @@ class RunDirectory:
         path = self.file(name)
         if not path.exists():
             return None
-        content = read_json(path)
-        try:
-            check(content)
-        except InputError as error:
-            fix = f"; run `bihm evaluate {self.path}` again" if name == "evaluation.json" else ""
-            raise InputError(f"{path}: {error}{fix}") from None
-        return content
+        fix = f"; run `bihm evaluate {self.path}` again" if name == "evaluation.json" else ""
+        return _checked(read_json(path), check, path, fix)
 
     def _read_csv(self, name: str) -> pandas.DataFrame:
         import pandas
@@ -347,6 +343,15 @@ class RunDirectory:
             if len(frame) and frame[column].dtype.kind not in "biuf":
                 raise InputError(f"{path}: its column {column!r} holds values that are no numbers")
         return frame
+
+
+def _checked(content: dict[str, Any], check: Callable[[Mapping[str, Any]], None], path: Path,
+             fix: str = "") -> dict[str, Any]:
+    try:
+        check(content)
+    except InputError as error:
+        raise InputError(f"{path}: {error}{fix}") from None
+    return content
 
 
 def _state_headers(parameters: Mapping[str, np.ndarray] | None) -> Callable[[Any], None]:

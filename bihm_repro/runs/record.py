@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Optional
 
 from bihm_repro.errors import InputError
+from bihm_repro.models.registry import kinds
 
-__all__ = ["Status", "check_evaluation", "check_state", "check_status"]
+__all__ = ["Status", "check_evaluation", "check_recipe", "check_state", "check_status"]
 
 
 @dataclass
@@ -91,6 +92,23 @@ EVALUATION: dict[str, Rule] = {
     "samples": OBJECT, "log_z2": OBJECT, "ess": OBJECT}
 ESTIMATE: dict[str, Rule] = {"value": NUMBER, "standard_error": NUMBER_OR_NONE, "samples": COUNT,
                              "inner": COUNT, "examples": COUNT}
+
+
+RECIPE: dict[str, Rule] = {
+    "dataset": TEXT, "seed": COUNT, "title": TEXT, "model": OBJECT, "training": OBJECT,
+    "monitor": OBJECT, "evaluation": OBJECT,
+    "phases": ("a list of objects", lambda value: isinstance(value, list) and all(
+        isinstance(phase, dict) for phase in value))}
+
+
+def check_recipe(content: Mapping[str, Any]) -> None:
+    """Refuse a frozen recipe in which what the report shows has the wrong type."""
+    _check(content, RECIPE)
+    known = kinds()
+    kind = (f"one of {', '.join(known)}", lambda value: isinstance(value, str) and value in known)
+    _check(content.get("model", {}), {"layers": SIZES, "kind": kind}, "model.")
+    for section in (content.get("monitor", {}), *content.get("phases", [])):
+        _check(section, {"valid_samples": COUNT})
 
 
 def check_status(content: Mapping[str, Any]) -> None:

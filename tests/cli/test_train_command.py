@@ -177,7 +177,7 @@ patience = 1000000
     (["--set", "seed=99999999999999999999"], "seed = 99999999999999999999: must be an integer"),
     (["--set", "model.layers=[2000000000000]"], "not enough memory"),
     (["--set", "phases.0.samples=10000000000000"], "not enough memory"),
-    (["--set", "dataset=barz"], "data set 'barz' is not in the catalogue; did you mean bars?"),
+    (["--set", "dataset=barz"], "data set 'barz' is not registered; did you mean bars?"),
     (["--set", "dataset=mine"], "/data of the data sets does not exist"),
 ])
 def test_bad_input_is_one_line_and_leaves_no_run(folder, arguments, line, capsys):
