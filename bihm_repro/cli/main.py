@@ -28,6 +28,7 @@ COMMANDS = (
     "tables",
     "figures",
     "gallery",
+    "demo",
     "recipes",
     "reproduce",
     "completion",
