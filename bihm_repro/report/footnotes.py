@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bihm_repro.datasets.registry import DATASETS
+from bihm_repro.models import registry
 from bihm_repro.runs.reader import Run
 
 __all__ = ["comparable", "marks_of", "notes_for"]
@@ -56,7 +57,7 @@ def marks_of(run: Run | None) -> str:
 
 def _exact(run: Run) -> bool:
     """Whether log p is computed and not estimated, as for NADE."""
-    return bool((run.evaluation or {}).get("exact")) or run.kind == "nade"
+    return registry.kind(run.kind).can(registry.Capability.EXACT_LOG_P)
 
 
 def notes_for(runs: Iterable[Run | None]) -> list[str]:

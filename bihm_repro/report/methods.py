@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bihm_repro.errors import InputError
+from bihm_repro.models import registry
 from bihm_repro.runs.reader import Estimate, Run, main_run
 
 __all__ = ["method_of", "method_run", "methods_in", "negative_log_likelihood"]
 
-TITLES = {"bihm": "BiHM"}
 LAYER_FIELDS = ("p_layer", "q_layer", "prior")
 
 
@@ -26,13 +27,14 @@ def _layer_types(value: Any) -> Iterable[str]:
 
 def method_of(run: Run) -> str:
     """Return the title of a run's method, such as ``BiHM`` or ``RWS-NADE``."""
-    title = TITLES.get(run.kind, run.kind.upper())
+    try:
+        title = registry.kind(run.kind).title
+    except InputError:
+        title = run.kind
     model = run.recipe.get("model", {})
     types = {name.upper() for field in LAYER_FIELDS for name in _layer_types(model.get(field))}
-    for name in ("NADE", "DARN"):
-        if name in types and name not in title:
-            return f"{title}-{name}"
-    return title
+    others = sorted(name for name in types - {"BERNOULLI"} if name not in title.upper())
+    return "-".join([title, *reversed(others)][:2])
 
 
 def methods_in(runs: Iterable[Run]) -> list[str]:

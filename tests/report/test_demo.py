@@ -15,9 +15,10 @@ from synthetic_runs import evaluation, write_run
 
 from bihm_repro.cli.main import main
 from bihm_repro.errors import InputError
+from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.report.pages.demo import build_demo, half_precision, page_shape
 from bihm_repro.runs.reader import read_run
-from bihm_repro.samplers.directed import DirectedPair
+from bihm_repro.samplers.helmholtz import HelmholtzSampler
 
 ROOT = Path(__file__).parents[2]
 SIZES = (6, 4, 3, 2)
@@ -43,8 +44,7 @@ def rounded_model(path):
     with np.load(path / "model.npz") as stored:
         values = {name: stored[name] for name in stored.files if name != "meta"}
     depth = sum(name.endswith(".W") for name in values) // 2
-    halves = half_precision(values, depth)
-    return DirectedPair({name: value.astype("float32") for name, value in halves.items()})
+    return HelmholtzSampler(half_precision(values, depth))
 
 
 def test_weights_are_stored_in_order_as_float16(tmp_path):
@@ -53,8 +53,8 @@ def test_weights_are_stored_in_order_as_float16(tmp_path):
     content = base64.b64decode(re.search(r'id="weights">([^<]*)<', page)[1])
     values = np.frombuffer(content, "<f2")
     model = rounded_model(folder)
-    assert np.array_equal(values[:24].reshape(4, 6), model._arrays["p0.W"])
-    assert np.array_equal(values[-2:], model._arrays["p3.b"])
+    assert np.array_equal(values[:24].reshape(4, 6), model.p[0]._weights)
+    assert np.array_equal(values[-2:], model.p[3]._bias)
     assert len(values) == sum(2 * a * b + a + b for a, b in zip(SIZES, SIZES[1:])) + SIZES[-1]
 
 
@@ -184,19 +184,19 @@ def rows(layers):
 
 def test_logits_and_log_probabilities_equal_numpys(tiny_page):
     browser, model = tiny_page
-    generator = np.random.default_rng(0)
+    generator = RandomStream(0, "demo")
     for _ in range(5):
         layers = [layer[0] for layer in model.sample_p(1, generator)]
         for level in range(model.depth + 1):
             above = layers[level + 1] if level < model.depth else None
             found = call(browser, "logits", {"level": level, "upward": False,
                                              "input": None if above is None else above.tolist()})
-            assert np.allclose(found, model.p_logits(level, above), atol=1e-5)
+            assert np.allclose(found, model.p_given(level, above)._logits, atol=1e-5)
             if level:
                 below = layers[level - 1]
                 found = call(browser, "logits", {"level": level, "upward": True,
                                                  "input": below.tolist()})
-                assert np.allclose(found, model.q_logits(level, below), atol=1e-5)
+                assert np.allclose(found, model.q_given(level, below)._logits, atol=1e-5)
         assert call(browser, "logJoint", rows(layers)) == pytest.approx(
             float(model.log_joint(layers)), abs=1e-3)
         assert call(browser, "logQ", rows(layers)) == pytest.approx(
@@ -224,7 +224,7 @@ def log_p_star_joint(model, layers):
 def test_draws_follow_the_conditionals_of_p_star(tiny_page, level):
     """Frequencies of 4,000 draws, each from 60 proposals, against exact enumeration."""
     browser, model = tiny_page
-    layers = [layer[0] for layer in model.sample_p(1, np.random.default_rng(3))]
+    layers = [layer[0] for layer in model.sample_p(1, RandomStream(3, "demo"))]
     states = all_states(SIZES[level])
     repeated = [np.repeat(layer[None], len(states), axis=0) for layer in layers]
     repeated[level] = states
@@ -240,14 +240,12 @@ def test_draws_follow_the_conditionals_of_p_star(tiny_page, level):
 
 def test_weights_of_latent_candidates_equal_numpys(tiny_page):
     browser, model = tiny_page
-    layers = [layer[0] for layer in model.sample_p(1, np.random.default_rng(4))]
+    layers = [layer[0] for layer in model.sample_p(1, RandomStream(4, "demo"))]
     states = all_states(SIZES[2])
     repeated = [np.repeat(layer[None], len(states), axis=0) for layer in layers]
     repeated[2] = states
-    from bihm_repro.samplers.directed import log_bernoulli
-
-    log_p = log_bernoulli(states, model.p_logits(2, layers[3]))
-    log_q = log_bernoulli(states, model.q_logits(2, layers[1]))
+    log_p = model.p_given(2, layers[3]).log_prob(states)
+    log_q = model.q_given(2, layers[1]).log_prob(states)
     target = 0.5 * (model.log_joint(repeated) + model.log_q(repeated))
     expected = target - np.logaddexp(log_p, log_q)
     found = np.array(call(browser, "latentLogWeights", {
@@ -298,7 +296,7 @@ def test_the_mnist_model_equals_numpys(browser, tmp_path):
     for layers in model_samples(model, 3):
         found = call(browser, "logits", {"level": 0, "upward": False,
                                          "input": layers[1].tolist()})
-        assert np.allclose(found, model.p_logits(0, layers[1]), atol=1e-3)
+        assert np.allclose(found, model.p_given(0, layers[1])._logits, atol=1e-3)
         assert call(browser, "logJoint", rows(layers)) == pytest.approx(
             float(model.log_joint(layers)), abs=1e-3)
         assert call(browser, "logQ", rows(layers)) == pytest.approx(
@@ -306,7 +304,7 @@ def test_the_mnist_model_equals_numpys(browser, tmp_path):
 
 
 def model_samples(model, n):
-    layers = model.sample_p(n, np.random.default_rng(0))
+    layers = model.sample_p(n, RandomStream(0, "demo"))
     return [[layer[i] for layer in layers] for i in range(n)]
 
 

@@ -88,17 +88,18 @@ def plot_samples(
     numbers, missing = sensitivity(runs)
     if run is None and numbers.empty:
         return Plot(None, missing=["no BiHM run on binarized_mnist"])
-    plot = Plot(new_figure(2.3), {"": numbers}, missing)
-    panels = plot.figure.subplots(1, 3, width_ratios=(1, 1, 1.05))
+    plot = Plot(new_figure(2.35), {"": numbers}, missing)
+    left, right = plot.figure.subfigures(1, 2, width_ratios=(2, 1.12))
+    panels = left.subplots(1, 2)
     if run is None:
         plot.missing.append("A and B: no model of a BiHM run on binarized_mnist")
-        for axes in panels[:2]:
+        for axes in panels:
             axes.set_axis_off()
     else:
         pictures, plot.source = _samples(run, side * side, folder, "samples")
         plot.numbers.update(_frames(pictures))
         _show_a_and_b(panels, pictures, images.image_shape(run), side)
-    _plot_sensitivity(panels[2], numbers)
+    _plot_sensitivity(right.subplots(), numbers)
     return plot
 
 
@@ -137,9 +138,11 @@ def _plot_sensitivity(axes: Axes, numbers: pd.DataFrame) -> None:
     axes.set_ylabel("test log-likelihood (nats)")
     panel_title(axes, "C", "sensitivity to $K$")
     if not numbers.empty:  # below the axes, where no curve can run through it
-        axes.legend(
-            loc="upper center",
-            bbox_to_anchor=(0.42, -0.24),
+        handles, labels = axes.get_legend_handles_labels()
+        axes.figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
             ncols=2,
             columnspacing=1.0,
             handlelength=2.2,

@@ -13,7 +13,7 @@ from importlib import resources
 import numpy as np
 from markupsafe import Markup
 
-from bihm_repro.datasets.catalogue import CATALOGUE
+from bihm_repro.datasets.registry import DATASETS
 from bihm_repro.errors import InputError
 from bihm_repro.report.figures.images import model_of
 from bihm_repro.report.figures.samples import FACES
@@ -21,6 +21,7 @@ from bihm_repro.report.footnotes import UNFINISHED, marks_of
 from bihm_repro.report.methods import method_of, negative_log_likelihood
 from bihm_repro.report.pages import render
 from bihm_repro.report.tables.table import plain_text
+from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.reader import Run
 
 __all__ = ["build_demo", "half_precision", "page_shape"]
@@ -40,7 +41,7 @@ def half_precision(values: dict[str, np.ndarray], depth: int) -> dict[str, np.nd
 
 def page_shape(run: Run, dim: int) -> tuple[int, int]:
     """Return rows and columns of the data layer; nearly square where the data are no images."""
-    entry = CATALOGUE.get(run.dataset)
+    entry = DATASETS.get(run.dataset)
     shape = entry.image_shape if entry is not None else None
     if shape is not None and shape[0] * shape[1] == dim:
         return tuple(shape)
@@ -65,9 +66,7 @@ def build_demo(run: Run, examples: np.ndarray | None = None, seed: int | None = 
         )
     if not run.model_path.is_file():
         raise InputError(f"{run.model_path}: no such file; train the run first")
-    with np.load(run.model_path, allow_pickle=False) as stored:
-        values = {name: stored[name] for name in stored.files if name != "meta"}
-    model = model_of(run)
+    model, values = model_of(run), RunDirectory(run.path).read_model()
     halves = half_precision(values, model.depth)
     content = b"".join(value.tobytes() for value in halves.values())
     tilde = run.estimate("log_p_tilde_star")
