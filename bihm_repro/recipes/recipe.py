@@ -215,6 +215,13 @@ class MonitorRecipe:
     checkpoint_seconds: float = setting(
         120.0, allowed.number(at_least=0), "seconds between checkpoints", decides=False
     )
+    units_every: int = setting(
+        10,
+        allowed.integer(0),
+        "epochs between counts of active units; 0: never",
+        later=True,
+        decides=False,
+    )
 
 
 @dataclass(frozen=True)

@@ -380,7 +380,7 @@ def log_columns(recipe: Recipe) -> list[str]:
     ks = recipe.monitor.test_samples
     columns += [f"test_log_p_{k}" for k in ks]
     columns += [f"test_log_p_tilde_star_{k}" for k in ks]
-    return [*columns, "log_z2"]
+    return [*columns, "log_z2", "active_units"]
 
 
 @functools.lru_cache(maxsize=1)
@@ -401,4 +401,6 @@ def _csv_row(columns: Sequence[str], row: Mapping[str, Any]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, str):
+        return value
     return str(int(value)) if isinstance(value, bool) else repr(value)

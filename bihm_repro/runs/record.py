@@ -61,6 +61,12 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < 2.0**1023 and math.isfinite(value)
 
 
+def _is_cell(value: Any) -> bool:
+    """Whether a cell of the log is empty, a flag, a number, or counts of units such as 245 142."""
+    counts = isinstance(value, str) and all(word.isdecimal() for word in value.split())
+    return value is None or isinstance(value, bool) or _is_number(value) or counts
+
+
 COUNT: Rule = ("an integer, 0 or more", _is_count)
 NUMBER: Rule = ("a finite number", _is_number)
 NUMBER_OR_NONE: Rule = ("a finite number or null", lambda value: value is None or _is_number(value))
@@ -69,8 +75,7 @@ BOOLEAN: Rule = ("true or false", lambda value: isinstance(value, bool))
 NUMBERS: Rule = ("an object of finite numbers", lambda value: isinstance(value, dict) and all(
     map(_is_number, value.values())))
 ROWS: Rule = ("a list of objects of finite numbers", lambda value: isinstance(value, list) and all(
-    isinstance(row, dict) and all(cell is None or isinstance(cell, bool) or _is_number(cell)
-                                  for cell in row.values()) for row in value))
+    isinstance(row, dict) and all(map(_is_cell, row.values())) for row in value))
 SIZES: Rule = ("a list of integers", lambda value: isinstance(value, list) and all(
     map(_is_count, value)))
 OBJECT: Rule = ("an object", lambda value: isinstance(value, dict))

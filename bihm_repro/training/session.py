@@ -19,6 +19,7 @@ from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.recipes.recipe import Phase, Recipe
 from bihm_repro.runs.layout import RunDirectory, log_columns
 from bihm_repro.training.extensions import Extension
+from bihm_repro.training.extensions.active_units import ActiveUnits, unit_counter
 from bihm_repro.training.extensions.display import Lines, ProgressBar, TensorBoard
 from bihm_repro.training.extensions.monitoring import BestSoFar, FiguresOnTest, Validation
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog, unpack
@@ -149,6 +150,9 @@ def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirector
     if data.test is not None and monitor.test_every:
         measure_test = compile_test_figures(model, data.test, recipe)
         extensions.append(FiguresOnTest(measure_test, monitor.test_every))
+    count_units = unit_counter(model, recipe, data.valid)
+    if count_units is not None:
+        extensions.append(ActiveUnits(count_units, monitor.units_every))
     extensions += [Patience(), *clocks, Interruption(), *options.extensions]
     return extensions + _outlets(recipe, data, run, options)
 
