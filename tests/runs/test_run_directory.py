@@ -135,15 +135,15 @@ def test_the_model_comes_back_with_its_meta_and_a_fingerprint_of_its_values(run)
 def test_log_rows_keep_every_digit_and_leave_gaps_empty(run):
     recipe = make_recipe("monitor.test_samples=[1, 50]")
     columns = log_columns(recipe)
-    assert columns[-5:] == ["test_log_p_1", "test_log_p_50", "test_log_p_tilde_star_1",
-                            "test_log_p_tilde_star_50", "log_z2"]
-    row = {"phase": 0, "epoch": 1, "train_log_p": -1 / 3, "best": True}
+    assert columns[-6:] == ["test_log_p_1", "test_log_p_50", "test_log_p_tilde_star_1",
+                            "test_log_p_tilde_star_50", "log_z2", "active_units"]
+    row = {"phase": 0, "epoch": 1, "train_log_p": -1 / 3, "best": True, "active_units": "245 9"}
     run.write_log(columns, [row])
     run.append_to_log(columns, {**row, "epoch": 2, "best": False})
     log = run.read_log()
     assert list(log.columns) == columns and len(log) == 2
     assert log["train_log_p"][0] == -1 / 3 and list(log["best"]) == [1, 0]
-    assert math.isnan(log["log_z2"][1])
+    assert math.isnan(log["log_z2"][1]) and log["active_units"][0] == "245 9"
 
 
 def test_damaged_json_is_named(run):
