@@ -21,7 +21,7 @@ from bihm_repro.datasets import bars
 from bihm_repro.datasets import fetch as downloads
 from bihm_repro.datasets.checks import check_dataset, fingerprint_of_rows, fingerprint_of_splits
 from bihm_repro.datasets.dataset import Dataset, load_dataset
-from bihm_repro.datasets.hdf5 import remove_leftovers, write_fuel_file
+from bihm_repro.datasets.hdf5 import write_fuel_file
 from bihm_repro.datasets.registry import (
     EXACT,
     GENERATED,
@@ -33,6 +33,7 @@ from bihm_repro.datasets.registry import (
 from bihm_repro.datasets.sources import read_source
 from bihm_repro.datasets.streams import fixed_sample
 from bihm_repro.errors import InputError, SetupError
+from bihm_repro.files import sweep_temporaries
 
 __all__ = ["CONVERTER_VERSION", "Conversion", "convert"]
 
@@ -286,7 +287,7 @@ def convert(
     existing = None if fresh or file else _existing(name, folder, mirror)
     if existing is not None:
         return Conversion(path, existing, reused=True)
-    remove_leftovers(path)
+    sweep_temporaries(folder)
     if file:
         raw = _read_file(info, Path(file))
     elif name == "bars":

@@ -16,10 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,18 +24,17 @@ from typing import Any
 import h5py
 import numpy as np
 
-from bihm_repro.datasets.checks import MAX_BYTES, check_header
-from bihm_repro.datasets.readers import read_npz, refusing
+from bihm_repro.datasets.checks import check_header
+from bihm_repro.datasets.readers import read_with_child, refusing
 from bihm_repro.datasets.registry import SPLITS
 from bihm_repro.errors import InputError
 from bihm_repro.files import written_atomically
 
 __all__ = [
     "Contents",
-    "copy_to_npz",
+    "arrays_of",
     "image_shape_of",
     "read_fuel_file",
-    "remove_leftovers",
     "write_fuel_file",
 ]
 
@@ -47,8 +42,6 @@ SOURCE = "features"
 _BLOCK = 512
 _MARK = b"bihm-repro sha256 "
 _PREFIX = "split "
-_SECONDS = 120
-"""How long a child process may take to read a file."""
 
 
 @dataclass(frozen=True)
@@ -128,29 +121,6 @@ def _is_ours(path: Path) -> bool:
     return True
 
 
-def remove_leftovers(path: Path) -> None:
-    """Remove the temporary files that a killed writer of ``path`` left."""
-    for leftover in path.parent.glob(f".{path.stem}.*{path.suffix}"):
-        process = leftover.name[len(path.stem) + 2 :].partition("-")[0]
-        # A process number of another machine means nothing here, but its file would be recent.
-        if (
-            process.isdecimal()
-            and not _is_running(int(process))
-            and time.time() - leftover.stat().st_mtime > 60
-        ):
-            leftover.unlink(missing_ok=True)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def image_shape_of(shape: tuple[int, ...]) -> tuple[int, int] | None:
     """Return height and width of ``(examples, height, width)`` or ``(examples, 1, ...)``."""
     if len(shape) == 4 and shape[1] == 1:
@@ -202,65 +172,24 @@ def _read(path: Path) -> Contents:
         return Contents(splits, attributes, image_shape_of(source.shape))
 
 
-_CHILD = (
-    "import sys; path, output, *sys.path = sys.argv[1:]; "
-    "from bihm_repro.datasets.hdf5 import copy_to_npz; copy_to_npz(path, output)"
-)
+def arrays_of(path: Path) -> dict[str, np.ndarray]:
+    """Return the content of ``path`` as arrays alone, for the child process."""
+    contents = _read(path)
+    plain = {
+        key: value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+        for key, value in contents.attributes.items()
+    }
+    header = {"attributes": plain, "image_shape": contents.image_shape}
+    packed = np.frombuffer(json.dumps(header, default=str).encode(), dtype=np.uint8)
+    return {"header": packed, **{_PREFIX + key: rows for key, rows in contents.splits.items()}}
 
 
 def _read_in_child(path: Path) -> Contents:
-    """Read a file in a child process, which hands over its content as an npz file."""
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "contents.npz"
-        command = [sys.executable, "-c", _CHILD, os.path.abspath(path), str(output), *sys.path]
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            raise InputError(f"reading it took more than {_SECONDS} seconds") from None
-        if done.returncode:
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
-            known = done.returncode == 2 and lines
-            raise InputError(lines[-1] if known else "the HDF5 library could not read it")
-        arrays = read_npz(output, list)
+    arrays = read_with_child(f"{__name__}:arrays_of", path)
     header = json.loads(arrays.pop("header").tobytes())
     shape = header["image_shape"]
     splits = {name[len(_PREFIX) :]: rows for name, rows in arrays.items()}
     return Contents(splits, header["attributes"], tuple(shape) if shape else None)
-
-
-def copy_to_npz(path: str, output: str) -> None:
-    """Read ``path`` within limits and write its content to the npz file ``output``.
-
-    This is what the child process runs; its exit status is 2 where the file is refused.
-    """
-    _limit_resources()
-    try:
-        contents = _read(Path(path))
-        plain = {
-            key: value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
-            for key, value in contents.attributes.items()
-        }
-        header = {"attributes": plain, "image_shape": contents.image_shape}
-        packed = np.frombuffer(json.dumps(header, default=str).encode(), dtype=np.uint8)
-        splits = {_PREFIX + name: rows for name, rows in contents.splits.items()}
-        np.savez(output, header=packed, **splits)
-    except Exception as error:
-        print(" ".join(str(error).split())[:300] or type(error).__name__, file=sys.stderr)
-        raise SystemExit(2) from None
-
-
-def _limit_resources() -> None:
-    try:
-        import resource
-    except ImportError:  # Not on Windows; the parent's time limit remains.
-        return
-    for kind, limit in (
-        (resource.RLIMIT_AS, 2 * MAX_BYTES),
-        (resource.RLIMIT_FSIZE, 2 * MAX_BYTES),
-        (resource.RLIMIT_CPU, _SECONDS),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(kind, (limit, limit))
 
 
 def read_fuel_file(path: str | os.PathLike[str], advice: str = "") -> Contents:

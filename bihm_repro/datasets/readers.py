@@ -10,6 +10,7 @@ import gzip
 import io
 import lzma
 import struct
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,10 +20,12 @@ from typing import IO, cast
 import numpy as np
 
 from bihm_repro.datasets.checks import MAX_BYTES, check_header
+from bihm_repro.datasets.child import run_reader
 from bihm_repro.errors import InputError
 
 __all__ = [
     "Header",
+    "mat_arrays",
     "open_decompressed",
     "read_bytes",
     "read_digits",
@@ -31,6 +34,7 @@ __all__ = [
     "read_mat",
     "read_npy",
     "read_npz",
+    "read_with_child",
     "refusing",
 ]
 
@@ -90,7 +94,9 @@ def _npy_array(name: str, stream: IO[bytes], stored: int) -> np.ndarray:
     if check_header(name, *_npy_header(stream)) > stored - stream.tell():
         raise ValueError(f"{name} is truncated")
     stream.seek(0)
-    return np.lib.format.read_array(stream, allow_pickle=False)
+    array = np.lib.format.read_array(stream, allow_pickle=False)
+    stream.read(1)  # At its end, an archive compares the checksum.
+    return array
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -182,16 +188,39 @@ def read_idx(path: Path, limit: int = MAX_BYTES) -> np.ndarray:
         return np.frombuffer(data, dtype=np.uint8, offset=16).reshape(count, height * width)
 
 
-_MATLAB_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+def read_with_child(reader: str, path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays that the function ``reader`` (``module:function``) reads in a child."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "arrays.npz"
+        run_reader(reader, path, output)
+        return read_npz(output, list)
+
+
+def mat_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the numeric variables of a MATLAB file; sparse ones are made dense."""
+    from scipy.io import loadmat, whosmat
+    from scipy.sparse import issparse
+
+    # A double may be stored in fewer bytes, but has eight of them in memory.
+    sizes = {"double": 8, "single": 4, "logical": 1, "sparse": 8}
+    sizes |= {f"{sign}int{8 * size}": size for sign in ("", "u") for size in (1, 2, 4, 8)}
+    names = []
+    for name, shape, kind in whosmat(str(path)):
+        if kind in sizes:
+            check_header(f"the variable {name}", shape, np.dtype(f"u{sizes[kind]}"))
+            names.append(name)
+    found = loadmat(str(path), variable_names=names) if names else {}
+    for name in names:
+        if issparse(found[name]):
+            found[name].check_format(full_check=True)
+            found[name] = found[name].toarray()
+    return {name: found[name] for name in names}
 
 
 def read_mat(
     path: Path, choose: Callable[[Mapping[str, Header]], Iterable[str]]
 ) -> dict[str, np.ndarray]:
-    """Read the variables of a MATLAB file that ``choose(headers)`` names; sparse ones too."""
-    from scipy.io import loadmat, whosmat
-    from scipy.sparse import issparse
-
+    """Read the numeric variables of a MATLAB file that ``choose(headers)`` names."""
     with open(path, "rb") as handle:
         if b"MATLAB 7.3" in handle.read(32):
             raise InputError(
@@ -199,19 +228,6 @@ def read_mat(
                 f"array as .npy or .csv"
             )
     with refusing(path, "MATLAB"):
-        headers = {}
-        for name, shape, kind in whosmat(str(path)):
-            # A double is stored in fewer bytes where its values allow.
-            kind = {"logical": "bool", "double": "f8", "single": "f4", "sparse": "f8"}.get(
-                kind, kind
-            )
-            plain = kind in _MATLAB_TYPES or kind in ("bool", "f8", "f4")
-            headers[name] = shape, np.dtype(kind if plain else object)
-        names = list(choose(headers))
-        for name in names:
-            check_header(f"the variable {name}", *headers[name])
-        found = loadmat(str(path), variable_names=names)
-        return {
-            name: found[name].toarray() if issparse(found[name]) else np.asarray(found[name])
-            for name in names
-        }
+        arrays = read_with_child(f"{__name__}:mat_arrays", path)
+        headers = {name: (rows.shape, rows.dtype) for name, rows in arrays.items()}
+        return {name: arrays[name] for name in choose(headers)}

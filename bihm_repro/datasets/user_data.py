@@ -5,7 +5,7 @@
 ``.parquet``              tables (needs pyarrow)
 ``.npz``                  ``train``/``valid``/``test``, ``x_train``/``x_test``, ``X``/``y``, a
                           single array, or a sparse matrix of scipy
-``.npy .mat``             one array; ``.mat`` is chosen from as ``.npz`` is
+``.npy .mat``             one array; the variables of ``.mat`` are chosen as those of ``.npz``
 ``.libsvm .svm``          a label, then ``feature:value`` pairs
 ``.hdf5 .h5``             Fuel's layout
 ========================  ======================================================================
@@ -37,15 +37,11 @@ from bihm_repro.datasets.checks import (
 )
 from bihm_repro.datasets.convert import CONVERTER_VERSION
 from bihm_repro.datasets.dataset import Dataset, load_dataset
-from bihm_repro.datasets.hdf5 import (
-    image_shape_of,
-    read_fuel_file,
-    remove_leftovers,
-    write_fuel_file,
-)
+from bihm_repro.datasets.hdf5 import image_shape_of, read_fuel_file, write_fuel_file
 from bihm_repro.datasets.registry import DATASETS, NAME, OWN, SPLITS
 from bihm_repro.datasets.streams import shuffled_order
 from bihm_repro.errors import InputError
+from bihm_repro.files import sweep_temporaries
 
 if TYPE_CHECKING:
     import pandas
@@ -146,7 +142,7 @@ def _read_text(path: Path, suffix: str, options: ImportOptions, say: Say) -> pan
         skipinitialspace=True,
         low_memory=False,
     )
-    if not isinstance(frame.index, pandas.RangeIndex):
+    if header and len(fields[-1]) == len(fields[0]) + 1:
         say("the first column has no name: it is taken for row names and left out")
     if frame.empty:
         raise InputError("it has no rows")
@@ -261,8 +257,8 @@ def _read_archive(path: Path, read: Callable, say: Say) -> dict[str, np.ndarray]
     chosen: dict[str, str] = {}
 
     def choose(headers: Mapping[str, readers.Header]) -> list[str]:
-        if {"indices", "indptr", "format", "shape", "data"} <= set(headers):
-            for name in ("indices", "indptr", "shape", "data"):
+        if {"format", "shape", "data"} <= set(headers):
+            for name in set(headers) - {"format"}:
                 check_header(f"the array {name}", *headers[name])
             return []
         chosen.update(_choose(headers, say))
@@ -276,6 +272,10 @@ def _read_sparse(path: Path) -> dict[str, np.ndarray]:
     from scipy.sparse import load_npz
 
     matrix = load_npz(path)
+    if matrix.format not in ("csr", "csc", "coo"):
+        raise InputError(f"the sparse format {matrix.format} is not read; save matrix.tocsr()")
+    if matrix.format != "coo":
+        matrix.check_format(full_check=True)
     check_header("the matrix", matrix.shape, matrix.dtype)
     return {"train": matrix.toarray()}
 
@@ -464,6 +464,6 @@ def import_file(
     }
     if image_shape:
         attributes["image_shape"] = list(image_shape)
-    remove_leftovers(path)
+    sweep_temporaries(path.parent)
     write_fuel_file(path, splits, attributes)
     return path, load_dataset(name, folder)

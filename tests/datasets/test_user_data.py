@@ -226,7 +226,17 @@ BAD = {
     "notes.pdf": (lambda path: path.write_text("0 1"), r"allowed are \.csv"),
     "new.mat": (v73, "save it in MATLAB with the option '-v7'"),
     "half.mat": (damaged(lambda path: scipy.io.savemat(path, PARTS)), "not a readable"),
-    "words.mat": (lambda path: scipy.io.savemat(path, {"X": "text"}), "must be plain numbers"),
+    "words.mat": (lambda path: scipy.io.savemat(path, {"X": "text"}), "holds the arrays none"),
+    "dia.npz": (
+        lambda path: scipy.sparse.save_npz(path, scipy.sparse.dia_matrix(ROWS)),
+        "save matrix.tocsr",
+    ),
+    "outside.npz": (
+        lambda path: np.savez(
+            path, data=[1], indices=[99], indptr=[0, 1], shape=[1, 8], format=b"csr"
+        ),
+        "not a readable npz",
+    ),
     "letters.libsvm": (lambda path: path.write_text("1 a:1\n"), "not a readable libsvm"),
     "wide.libsvm": (lambda path: path.write_text("1 99999999999:1\n"), "at most 2 GiB"),
     "half.parquet": (lambda path: path.write_bytes(b"PAR1 nothing"), "parquet"),
