@@ -57,6 +57,8 @@ __all__ = ["RUN_FILES", "RunDirectory", "log_columns", "source_commit"]
 
 RUN_FILES = ("recipe.toml", "log.csv", "model.npz", "state.npz", "state.previous.npz",
              "status.json", "evaluation.json")
+TEXT_COLUMNS = ("active_units",)
+"""Columns of log.csv that hold text: the counts of active units, from the data up."""
 
 
 class RunDirectory:
@@ -336,11 +338,14 @@ class RunDirectory:
         # A run that is being trained may be in the middle of writing its last line.
         complete = text[:text.rfind("\n") + 1]
         try:
-            frame = pandas.read_csv(io.StringIO(complete)) if complete else pandas.DataFrame()
+            types = {name: str for name in TEXT_COLUMNS}
+            frame = (pandas.read_csv(io.StringIO(complete), dtype=types) if complete
+                     else pandas.DataFrame())
         except (ValueError, ArithmeticError, LookupError, RecursionError) as error:
             raise InputError(f"{path}: is not a readable CSV file ({error})") from None
         for column in frame:
-            if len(frame) and frame[column].dtype.kind not in "biuf":
+            numeric = frame[column].dtype.kind in "biuf" or column in TEXT_COLUMNS
+            if len(frame) and not numeric:
                 raise InputError(f"{path}: its column {column!r} holds values that are no numbers")
         return frame
 
