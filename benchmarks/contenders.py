@@ -43,6 +43,8 @@ ESTIMATES = ("update", "log_likelihood", "log_z2")
 CONTENDERS = (
     Contender("sgemm", "sgemm floor", "benchmarks.sgemm_floor", tasks=ESTIMATES),
     Contender("ours", "ours", "benchmarks.ours", cache="XDG_CACHE_HOME", tasks=ESTIMATES),
+    Contender("centred", "ours, centred", "benchmarks.ours", cache="XDG_CACHE_HOME",
+              settings={"BIHM_BENCH_CENTRED": "1"}),
     Contender("pytensor", "ours, PyTensor", "benchmarks.ours", SECOND_ENGINE, "XDG_CACHE_HOME",
               ESTIMATES, {"BIHM_ENGINE": "pytensor", "BIHM_DEVICE": "cpu"}),
     Contender("jax_mode", "ours, JAX mode", "benchmarks.ours", SECOND_ENGINE, "XDG_CACHE_HOME",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 
 import numpy as np
@@ -33,7 +34,8 @@ def _model(case: Case):
 
 def _update(case: Case):
     """Take `count` steps of the compiled update, in groups as the main loop does."""
-    update = compile_update(_model(case), TrainingRecipe(), Phase(samples=case.samples), SEED)
+    training = TrainingRecipe(centred=os.environ.get("BIHM_BENCH_CENTRED") == "1")
+    update = compile_update(_model(case), training, Phase(samples=case.samples), SEED)
     data = batches(case, 8)
 
     def run(count: int) -> None:

@@ -9,6 +9,7 @@ __all__ = ["bench_json", "chart", "tables"]
 COLOURS = {
     "sgemm": "#9a9a9a",
     "ours": "#1b6ca8",
+    "centred": "#0d3f66",
     "pytensor": "#5b9fce",
     "jax_mode": "#a9cde6",
     "jax": "#e08e2b",

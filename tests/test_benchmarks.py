@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks import report, worker
@@ -21,6 +22,9 @@ from benchmarks.problem import (
 )
 from benchmarks.scaling import linear_fit
 from benchmarks.sgemm_floor import SgemmFloor, log_z2_products, update_products
+from benchmarks.time_to import main as time_to_main
+from benchmarks.time_to import time_to
+from bihm_repro.runs.layout import RunDirectory
 
 SMALL = Case("small", data_dim=20, layers=(10, 5), samples=5, batch=10)
 SGEMM = CONTENDERS[0]
@@ -141,8 +145,8 @@ def content():
 def test_bench_json_has_the_promised_form():
     written = json.loads(json.dumps(content()))
     assert written["update"]["mnist-K10"] == {
-        "sgemm_ms": 10.0, "ours_ms": 15.0, "pytensor_ms": None, "jax_mode_ms": None,
-        "jax_ms": None, "torch_ms": None, "textbook_ms": 60.0}
+        "sgemm_ms": 10.0, "ours_ms": 15.0, "centred_ms": None, "pytensor_ms": None,
+        "jax_mode_ms": None, "jax_ms": None, "torch_ms": None, "textbook_ms": 60.0}
     assert written["log_z2"]["mnist"] == {"ours_ms": 15.0, "sgemm_ms": 10.0, "samples": 100000}
 
 
@@ -163,3 +167,18 @@ def test_linear_fit_of_a_line_and_of_a_bend():
     assert fit["ms_per_unit"] == pytest.approx(2.0)
     assert fit["r_squared"] == pytest.approx(1.0)
     assert linear_fit([1, 2, 3], [0.0, 5.0, 0.0])["r_squared"] < 0.1
+
+
+def test_time_to_is_the_first_row_that_reaches_the_target_and_keeps_other_entries(tmp_path):
+    log = pd.DataFrame({"epoch": [1, 2, 3, 4], "updates": [10, 20, 30, 40],
+                        "seconds": [1.0, 2.5, 3.0, 4.0],
+                        "valid_log_p": [-99.0, float("nan"), -94.9, -90.0]})
+    assert time_to(log, 95.0) == {"target": 95.0, "updates": 30, "epoch": 3, "seconds": 3.0}
+    assert time_to(log, 80.0) is None
+    run = RunDirectory(tmp_path / "run")
+    run.write_log(["epoch", "updates", "seconds", "valid_log_p"], log.dropna().to_dict("records"))
+    (tmp_path / "bench.json").write_text('{"update": {}, "time_to": {"rws": {"updates": 7}}}')
+    assert time_to_main([f"ours={run.path}", "--out", str(tmp_path)]) == 0
+    written = json.loads((tmp_path / "bench.json").read_text())
+    assert set(written["time_to"]) == {"rws", "ours"} and "update" in written
+    assert written["time_to"]["ours"]["updates"] == 30
