@@ -29,6 +29,8 @@ COMMANDS = (
     "figures",
     "gallery",
     "demo",
+    "watch",
+    "compare",
     "recipes",
     "reproduce",
     "completion",

@@ -19,7 +19,7 @@ from bihm_repro.report.tables.table import Cell, Column, Table, to_markdown
 from bihm_repro.report.tables.uci import uci_run
 from bihm_repro.runs.reader import Run
 
-__all__ = ["Claim", "claims_page", "claims_table", "tested_claims"]
+__all__ = ["Claim", "claims_page", "claims_table", "all_claims"]
 
 HOLDS, FAILS, PARTLY, NOT_RUN = "holds", "does not hold", "holds in part", "not run"
 
@@ -257,7 +257,7 @@ CLAIMS: tuple[Callable[[Sequence[Run]], Claim | list[Claim]], ...] = (
 )
 
 
-def tested_claims(runs: Sequence[Run]) -> list[Claim]:
+def all_claims(runs: Sequence[Run]) -> list[Claim]:
     """Return every claim with its outcome in ``runs``."""
     found = [claim(runs) for claim in CLAIMS]
     return [one for part in found for one in (part if isinstance(part, list) else [part])]
@@ -274,7 +274,7 @@ def claims_table(runs: Sequence[Run]) -> Table:
     rows = [
         [Cell(claim.text), Cell(claim.outcome), Cell(claim.numbers or None),
          Cell(", ".join(claim.runs) or None)]
-        for claim in tested_claims(runs)
+        for claim in all_claims(runs)
     ]  # fmt: skip
     notes = [
         "-log p in nats on the test split; marks such as § are explained below the tables of the "

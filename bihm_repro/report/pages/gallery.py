@@ -31,7 +31,7 @@ from bihm_repro.report.tables.runs import runs_table, seeds_table
 from bihm_repro.report.tables.table import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.runs.reader import Run
 
-__all__ = ["build_gallery", "curve_png"]
+__all__ = ["build_gallery", "curve_png", "log_table"]
 
 LOG_ROWS = 12
 LOG_COLUMNS = (
@@ -207,7 +207,7 @@ def _run(run: Run, link: Any) -> dict[str, Any]:
         "recipe": (run.path / "recipe.toml").read_text(encoding="utf-8"),
         "curve": curve and data_url(curve),
         "links": [(path.name, link(path)) for path in files],
-        "log": _log(run.log),
+        "log": log_table(run.log),
     }
 
 
@@ -222,8 +222,8 @@ def curve_png(run: Run) -> bytes | None:
     return buffer.getvalue()
 
 
-def _log(log: pd.DataFrame) -> Table | None:
-    """Some rows of the log, the first and the last among them."""
+def log_table(log: pd.DataFrame) -> Table | None:
+    """Return some rows of the log, the first and the last among them; None without a log."""
     if log.empty:
         return None
     measured = [f"test_log_p_{count}" for count in measured_counts(log)[-1:]]
