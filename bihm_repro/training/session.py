@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.datasets.streams import BatchStream
+from bihm_repro.engine.notices import silence
 from bihm_repro.engine.symbolic import engine, version
 from bihm_repro.errors import InputError
 from bihm_repro.ops.random_numbers import seed_for
@@ -73,12 +74,14 @@ def train(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | No
     The model ends with the parameters that were best on validation when all phases are over, and
     with the latest ones when training was paused.
     """
+    options = options or Options()
     if recipe.model.visible_bias == "data" and not recipe.initial.fingerprint:
         model.set_values({**model.get_values(), "p0.b": log_odds(data.train)})
-    loop = assemble(model, recipe, data, run, options or Options())
-    if run is not None:
-        restore(loop, run, data.fingerprint)
-    return loop.run()
+    with silence(options.quiet):
+        loop = assemble(model, recipe, data, run, options)
+        if run is not None:
+            restore(loop, run, data.fingerprint)
+        return loop.run()
 
 
 def log_odds(examples: np.ndarray) -> np.ndarray:
