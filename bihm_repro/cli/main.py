@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from bihm_repro import __version__
 from bihm_repro.cli.arguments import HelpFormatter
+from bihm_repro.engine.parallel import LOST, several_hosts
 from bihm_repro.errors import InputError, SetupError
 from bihm_repro.progress import printable
 
@@ -81,6 +83,15 @@ def _replace_unprintable() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 success, 2 bad input, 130 interrupted."""
+    status = _execute(arguments)
+    if several_hosts():  # Python's own exit would wait for hosts that may be gone.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status
+
+
+def _execute(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     _replace_unprintable()
     try:
@@ -94,6 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         message = _explain(error)
+    except RuntimeError as error:
+        if not (several_hosts() and type(error).__name__ == "JaxRuntimeError"):
+            raise
+        message = LOST.format(host="another host")
     except MemoryError as error:
         first = (str(error).splitlines() or ["an array did not fit"])[0]
         message = (f"not enough memory ({first}); smaller layers, mini-batches or numbers of "

@@ -46,6 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, help="threads (all cores)")
     parser.add_argument("--engine", choices=("theano", "pytensor"), help="the symbolic engine")
     parser.add_argument("--device", help="cpu; with pytensor also jax-cpu or gpu")
+    parser.add_argument("--devices", type=int, metavar="N",
+                        help="devices of this host to use, with --device jax-cpu or gpu (default: "
+                             "all)")
+    parser.add_argument("--hosts", type=int, metavar="N",
+                        help="train one model on N hosts, each started with this command (default: "
+                             "1, or the tasks of Slurm or Open MPI)")
+    parser.add_argument("--host-id", type=int, metavar="I", help="this host's number, from 0")
+    parser.add_argument("--coordinator", metavar="HOST:PORT", help="address of host 0, a free port")
     parser.add_argument("--tensorboard", metavar="DIR", help="also write a TensorBoard log")
 
 
@@ -53,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, then evaluate; 130 where training was interrupted."""
     from bihm_repro.datasets.dataset import load_dataset
     from bihm_repro.engine.choice import choose
+    from bihm_repro.engine.parallel import choose_parallel, requested
     from bihm_repro.recipes.recipe import Recipe, find_recipe
     from bihm_repro.runs.initial import with_initial
     from bihm_repro.runs.layout import RunDirectory
@@ -64,9 +73,12 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None and not args.out.strip():
         raise InputError(f"--out {args.out!r}: give the name of a folder")
     choose(args.engine, args.device, args.threads)
+    choose_parallel(args.devices, args.hosts, args.host_id, args.coordinator)
     path = find_recipe(args.recipe)
     recipe = Recipe.load(path, args.overrides)
     dataset = load_dataset(recipe.dataset, args.data)
+    if requested().host_id:
+        return _follow(recipe, dataset, budget, pause_after)
     folder = RunDirectory(args.out or Path("results") / run_name(path))
     if args.fresh and (moved := folder.move_aside()):
         say(f"{folder.path}: the run that was here is now in {moved}")
@@ -86,6 +98,18 @@ def run(args: argparse.Namespace) -> int:
         if not args.no_evaluate and (not pause or budget.seconds is not None):
             _evaluate(folder, dataset, budget)
     return 0
+
+
+def _follow(recipe: Recipe, dataset: Dataset, budget: Budget, pause_after: float | None) -> int:
+    """Train with host 0, which has the run folder; 130 where training was interrupted."""
+    from bihm_repro.models.build import build_model
+    from bihm_repro.training.session import Options, TrainingData, train
+
+    model = build_model(recipe.model, dataset.dim, recipe.seed)
+    data = TrainingData(dataset.splits["train"], dataset.splits["valid"], dataset.splits["test"],
+                        dataset.fingerprint, dataset.grey)
+    options = Options(budget=budget.for_training, pause_after=pause_after, quiet=True)
+    return 130 if train(model, recipe, data, None, options).pause in INTERRUPTIONS else 0
 
 
 def _train(recipe: Recipe, folder: RunDirectory, dataset: Dataset, args: argparse.Namespace,

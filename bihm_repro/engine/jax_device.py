@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import os
+from typing import Any
 
+from bihm_repro.engine import jax_parallel
 from bihm_repro.engine.compiler import prepare_cache
 from bihm_repro.engine.notices import announce
 from bihm_repro.errors import SetupError
@@ -27,6 +29,7 @@ def prepare(device: str, threads: int) -> None:
     except ImportError as error:
         raise SetupError(f"device {device} needs JAX ({error}): pip install "
                          "'bihm-repro[pytensor]' (GPUs: 'jax[cuda12]')") from None
+    jax_parallel.use_devices(device)
     if device == "gpu" and not _has_gpu(jax):
         raise SetupError("device gpu: JAX finds no GPU here; install its CUDA build (pip install "
                          "'jax[cuda12]') on a machine with an NVIDIA driver, or use --device cpu")
@@ -48,8 +51,8 @@ def describe() -> str:
     """Return JAX's name of the device that it computes on."""
     import jax
 
-    device = jax.devices()[0]
-    return f"JAX {jax.__version__} on {device.device_kind}"
+    device, count = jax.devices()[0], jax_parallel.device_count()
+    return f"JAX {jax.__version__} on {f'{count} x ' if count > 1 else ''}{device.device_kind}"
 
 
 def register(op_class: type) -> type:
@@ -69,48 +72,68 @@ def fetch(values: list) -> list:
 
 @functools.cache
 def mode(fetches: bool = True):
-    """Return the compilation mode: PyTensor's rewrites for JAX, and the linker below.
+    """Return the compilation mode: PyTensor's rewrites for JAX, and :class:`DeviceFunction`.
 
     Without ``fetches`` a call does not wait for its outputs, which stay on the device.
     """
-    import jax
     from pytensor.compile.mode import JAX, Mode
     from pytensor.link.jax.linker import JAXLinker
 
     _adapt()
 
     class DeviceLinker(JAXLinker):
-        """JAX's linker; updated shared variables are donated, and counts are static."""
+        """JAX's linker, with device functions."""
 
         def jit_compile(self, fn):
-            counts = _counts(self.fgraph)
-            updated = self.fgraph.update_mapping or {}
-            returned = [i for i in range(len(self.fgraph.outputs)) if i not in updated]
-            compiled = jax.jit(fn, static_argnums=tuple(sorted(counts)),
-                               donate_argnums=tuple(sorted(set(updated.values()))))
-
-            seen: set[tuple[int, ...]] = set()
-
-            def run(arguments):
-                arguments = [int(value) if i in counts else value
-                             for i, value in enumerate(arguments)]
-                static = tuple(arguments[i] for i in sorted(counts))
-                if static in seen:
-                    return list(compiled(*arguments))
-                seen.add(static)
-                with announce("compiling for JAX (about 10 s the first time)"):
-                    return list(compiled(*arguments))
-
-            def call(*arguments):
-                outputs = run(arguments)
-                if fetches:
-                    for i, value in zip(returned, fetch([outputs[i] for i in returned])):
-                        outputs[i] = value
-                return outputs
-
-            return call
+            return DeviceFunction(self.fgraph, fn, fetches)
 
     return Mode(DeviceLinker(), JAX.provided_optimizer)
+
+
+class DeviceFunction:
+    """A function compiled by JAX: updated variables are donated, and counts are static.
+
+    With several devices its inputs are divided over them (see ``jax_parallel``).
+    """
+
+    def __init__(self, fgraph: Any, fn: Any, fetches: bool) -> None:
+        """Compile ``fn``, the JAX form of ``fgraph``; see :func:`mode` for ``fetches``."""
+        import jax
+        from pytensor.compile.sharedvalue import SharedVariable
+
+        updated = fgraph.update_mapping or {}
+        self._mesh = jax_parallel.mesh()
+        shardings = {"out_shardings": jax_parallel.replicated(self._mesh)} if self._mesh else {}
+        self._counts = sorted(_counts(fgraph))
+        self._divisible = [not isinstance(v, SharedVariable) for v in fgraph.inputs]
+        self._returned = [i for i in range(len(fgraph.outputs)) if i not in updated]
+        self._fetches = fetches
+        self._compiled_for: set[tuple[int, ...]] = set()
+        self._compiled = jax.jit(fn, static_argnums=tuple(self._counts),
+                                 donate_argnums=tuple(sorted(set(updated.values()))), **shardings)
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        """Return all outputs, the new values of updated variables among them."""
+        outputs = self._run([self._prepared(i, value) for i, value in enumerate(arguments)])
+        if self._fetches:
+            for i, value in zip(self._returned, fetch([outputs[i] for i in self._returned])):
+                outputs[i] = value
+        return outputs
+
+    def _prepared(self, i: int, value: Any) -> Any:
+        if i in self._counts:
+            return int(value)
+        if self._mesh is None:
+            return value
+        return jax_parallel.place(value, self._mesh, self._divisible[i])
+
+    def _run(self, arguments: list[Any]) -> list[Any]:
+        static = tuple(arguments[i] for i in self._counts)
+        if static in self._compiled_for:
+            return list(self._compiled(*arguments))
+        self._compiled_for.add(static)
+        with announce("compiling for JAX (about 10 s the first time)"):
+            return list(self._compiled(*arguments))
 
 
 @functools.cache

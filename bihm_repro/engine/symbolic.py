@@ -20,8 +20,8 @@ from bihm_repro.engine.notices import announce
 from bihm_repro.engine.step_functions import AsyncSteps, BlockingSteps, StepFunction
 from bihm_repro.engine.types import Compiled, Updates, Variable
 
-__all__ = ["Apply", "COp", "MethodNotDefined", "T", "blas", "device", "engine", "floatX",
-           "function", "grad", "on_jax", "shared", "step_function", "threads", "version"]
+__all__ = ["Apply", "COp", "MethodNotDefined", "T", "blas", "device", "device_count", "engine",
+           "floatX", "function", "grad", "on_jax", "shared", "step_function", "threads", "version"]
 
 engine, device = engine_name(), device_name()
 _backend = load(engine, device)
@@ -31,6 +31,15 @@ T, grad, shared = _backend.T, _backend.module.grad, _backend.module.shared
 blas, threads, on_jax = _backend.blas, _backend.threads, _backend.on_jax
 version: str = _backend.module.__version__
 floatX: str = _backend.module.config.floatX
+
+
+def device_count() -> int:
+    """Return the number of devices that mini-batches are divided over, on all hosts together."""
+    if not on_jax:
+        return 1
+    from bihm_repro.engine import jax_parallel
+
+    return jax_parallel.device_count()
 
 
 def function(inputs: list[Variable], outputs: Any, updates: Updates | None = None,

@@ -60,7 +60,8 @@ class MainLoop:
         self.best: dict[str, np.ndarray] | None = None
         self._compile_phase = compile_phase
         self._open_stream = open_stream
-        self._rule_state: Mapping[str, np.ndarray] | None = None
+        self.rule_state: Mapping[str, np.ndarray] | None = None
+        """The step rule's state of a checkpoint, until the phase begins."""
         self._started = time.monotonic()
 
     @property
@@ -76,14 +77,14 @@ class MainLoop:
     def resume(self, log: TrainingLog, rule_state: Mapping[str, np.ndarray],
                best: dict[str, np.ndarray] | None) -> None:
         """Go on from a checkpoint's log, state of the step rule and best parameters."""
-        self.log, self._rule_state, self.best = log, rule_state, best
+        self.log, self.rule_state, self.best = log, rule_state, best
         self._started = time.monotonic() - log.status.seconds
 
     def run(self) -> TrainingLog:
         """Train until the last phase is over or the log asks for a pause; returns the log."""
-        status = self.log.status
         try:
             self._call("before_training")
+            status = self.log.status
             while not (status.finished or self.log.pause):
                 self._begin_phase()
                 while not (status.phase_stop or self.log.pause):
@@ -100,10 +101,10 @@ class MainLoop:
         if status.phase_stop:
             return
         self.update = self._compile_phase(self.phase, status.draw)
-        if status.phase_updates and self._rule_state is not None:
-            check_headers(self._rule_state, self.update.get_state(), "the state's array")
-            self.update.set_state(self._rule_state)
-        self._rule_state = None
+        if status.phase_updates and self.rule_state is not None:
+            check_headers(self.rule_state, self.update.get_state(), "the state's array")
+            self.update.set_state(self.rule_state)
+        self.rule_state = None
         self._stream = self._open_stream(self.phase)
         self._call("before_phase")
 

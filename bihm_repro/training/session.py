@@ -14,7 +14,8 @@ import numpy as np
 
 from bihm_repro.datasets.streams import BatchStream
 from bihm_repro.engine.notices import silence
-from bihm_repro.engine.symbolic import engine, version
+from bihm_repro.engine.parallel import several_hosts
+from bihm_repro.engine.symbolic import device_count, engine, version
 from bihm_repro.errors import InputError
 from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.recipes.recipe import Phase, Recipe
@@ -22,6 +23,7 @@ from bihm_repro.runs.layout import RunDirectory, log_columns
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.active_units import ActiveUnits, unit_counter
 from bihm_repro.training.extensions.display import Lines, ProgressBar, TensorBoard
+from bihm_repro.training.extensions.hosts import Agreement
 from bihm_repro.training.extensions.monitoring import BestSoFar, FiguresOnTest, Validation
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog, unpack
 from bihm_repro.training.extensions.stopping import (
@@ -130,7 +132,11 @@ def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:
 
 
 def _batch_size(recipe: Recipe, phase: Phase) -> int:
-    return phase.batch_size or recipe.training.batch_size
+    size, devices = phase.batch_size or recipe.training.batch_size, device_count()
+    if size % devices:
+        raise InputError(f"batch_size {size} does not divide by {devices} devices: use --devices, "
+                         f"or --set training.batch_size={-(-size // devices) * devices}")
+    return size
 
 
 def _streams(recipe: Recipe, data: TrainingData) -> Callable[[Phase], BatchStream]:
@@ -157,6 +163,8 @@ def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirector
     if count_units is not None:
         extensions.append(ActiveUnits(count_units, monitor.units_every))
     extensions += [Patience(), *clocks, Interruption(), *options.extensions]
+    if several_hosts():
+        extensions.append(Agreement({"data": data.fingerprint, "engine": f"{engine} {version}"}))
     return extensions + _outlets(recipe, data, run, options)
 
 

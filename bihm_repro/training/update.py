@@ -58,6 +58,10 @@ class Update:
         """
         return self._steps.group_size
 
+    @group_size.setter
+    def group_size(self, value: int) -> None:
+        self._steps.group_size = value
+
     @property
     def learning_rate(self) -> float:
         """The learning rate of the next step."""
