@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
-import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
 from bihm_repro import __version__
 from bihm_repro.cli.arguments import HelpFormatter
-from bihm_repro.engine.parallel import LOST, several_hosts
+from bihm_repro.engine.parallel import several_hosts
 from bihm_repro.errors import InputError, SetupError
 from bihm_repro.progress import printable
 
@@ -83,11 +83,17 @@ def _replace_unprintable() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 success, 2 bad input, 130 interrupted."""
-    status = _execute(arguments)
-    if several_hosts():  # Python's own exit would wait for hosts that may be gone.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+    try:
+        status = _execute(arguments)
+    except Exception:
+        if not several_hosts():
+            raise
+        traceback.print_exc()
+        status = 1
+    if several_hosts():
+        from bihm_repro.engine.jax_parallel import end
+
+        end(status)
     return status
 
 
@@ -108,7 +114,9 @@ def _execute(arguments: Sequence[str] | None) -> int:
     except RuntimeError as error:
         if not (several_hosts() and type(error).__name__ == "JaxRuntimeError"):
             raise
-        message = LOST.format(host="another host")
+        from bihm_repro.engine.jax_parallel import lost
+
+        lost("another host")
     except MemoryError as error:
         first = (str(error).splitlines() or ["an array did not fit"])[0]
         message = (f"not enough memory ({first}); smaller layers, mini-batches or numbers of "

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, then evaluate; 130 where training was interrupted."""
     from bihm_repro.datasets.dataset import load_dataset
     from bihm_repro.engine.choice import choose
-    from bihm_repro.engine.parallel import choose_parallel, requested
+    from bihm_repro.engine.parallel import choose_parallel, requested, several_hosts
     from bihm_repro.recipes.recipe import Recipe, find_recipe
     from bihm_repro.runs.initial import with_initial
     from bihm_repro.runs.layout import RunDirectory
@@ -74,6 +74,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--out {args.out!r}: give the name of a folder")
     choose(args.engine, args.device, args.threads)
     choose_parallel(args.devices, args.hosts, args.host_id, args.coordinator)
+    if several_hosts():
+        import bihm_repro.engine.symbolic  # noqa: F401 (connects this host with the others)
+
     path = find_recipe(args.recipe)
     recipe = Recipe.load(path, args.overrides)
     dataset = load_dataset(recipe.dataset, args.data)

@@ -13,6 +13,7 @@ from typing import Any
 from bihm_repro.engine import jax_parallel
 from bihm_repro.engine.compiler import prepare_cache
 from bihm_repro.engine.notices import announce
+from bihm_repro.engine.parallel import several_hosts
 from bihm_repro.errors import SetupError
 
 __all__ = ["prepare", "mode", "fetch", "register", "describe"]
@@ -24,6 +25,8 @@ def prepare(device: str, threads: int) -> None:
         os.environ["JAX_PLATFORMS"] = "cpu"
     # The only setting of the number of threads that XLA's pool on the CPU reads.
     os.environ.setdefault("NPROC", str(threads))
+    if several_hosts():  # Failures of other hosts are reported by jax_parallel, in one line.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         import jax
     except ImportError as error:

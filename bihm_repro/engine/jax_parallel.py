@@ -23,11 +23,11 @@ import numpy as np
 
 from bihm_repro.engine import heartbeat
 from bihm_repro.engine.notices import announce
-from bihm_repro.engine.parallel import LOST, Parallel, requested
+from bihm_repro.engine.parallel import Parallel, requested
 from bihm_repro.errors import InputError, SetupError
 
-__all__ = ["connect", "device_count", "exchange", "leave", "mesh", "place", "replicated",
-           "share", "share_arrays", "use_devices"]
+__all__ = ["connect", "device_count", "end", "exchange", "leave", "lost", "mesh", "place",
+           "replicated", "share", "share_arrays", "use_devices"]
 
 ROWS = "rows"
 # Bytes of a message between hosts that is sent at once.
@@ -35,7 +35,7 @@ PACKET = 512
 # Peers are watched by our own heartbeat; JAX's would abort the process with a stack trace.
 _JAX_TIMEOUT = 7 * 24 * 3600
 
-_ending = threading.Lock()
+_reporting = threading.Lock()
 _heartbeat: heartbeat.Heartbeat | None = None
 _left = False
 
@@ -65,6 +65,7 @@ def connect(parallel: Parallel) -> None:
     timeout = int(os.environ.get("BIHM_HOSTS_TIMEOUT") or 300)
     where = parallel.coordinator or "the launcher's coordinator"
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.config.update("jax_enable_preemption_service", False)
     try:
         with announce(f"waiting for {parallel.hosts} hosts at {where}"):
             jax.distributed.initialize(**arguments, initialization_timeout=timeout,
@@ -82,7 +83,7 @@ def _watch(parallel: Parallel) -> None:
     import socket
 
     global _heartbeat
-    watched = heartbeat.Heartbeat(_lost, _finished)
+    watched = heartbeat.Heartbeat(lambda host: lost(f"host {host}"), _finished)
     if parallel.host_id == 0:
         server = heartbeat.listen()
         host = parallel.coordinator.rsplit(":", 1)[0] or socket.gethostname()
@@ -94,24 +95,28 @@ def _watch(parallel: Parallel) -> None:
     _heartbeat = watched
 
 
-def _end(message: str, status: int) -> NoReturn:
-    """End the process from any thread: JAX may be waiting for a host that is gone."""
-    _ending.acquire()
-    if message:
-        print(f"bihm: error: {message}", file=sys.stderr)
+def end(status: int) -> NoReturn:
+    """End this process, from any thread; Python's own exit would wait for hosts that are gone."""
+    if status == 0:
+        leave()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
 
 
-def _lost(host: int) -> None:
-    _end(LOST.format(host=f"host {host}"), 2)
+def lost(name: str) -> NoReturn:
+    """Report that a host is gone, once, and end."""
+    _reporting.acquire()  # Never released: a second thread that finds out waits for the end.
+    print(f"bihm: error: {name} is gone; the run folder is saved up to its last checkpoint: start "
+          "the same command on every host again to resume, with any number of hosts and devices",
+          file=sys.stderr)
+    end(2)
 
 
 def _finished(host: int) -> None:
-    """Follow host 0, which has left: there is nothing (more) to train."""
+    """Follow host 0, which has left: there is nothing more to train."""
     if host == 0:
-        _end("", 0)
+        end(0)
 
 
 def leave() -> None:

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from bihm_repro.engine.choice import JAX_DEVICES, device_name, engine_name
 from bihm_repro.errors import InputError
 
-__all__ = ["LOST", "Parallel", "choose_parallel", "requested", "several_hosts"]
+__all__ = ["Parallel", "choose_parallel", "requested", "several_hosts"]
 
-LOST = ("{host} is gone; the run folder is saved up to its last checkpoint: start the same command "
-        "on every host again to resume, with any number of hosts and devices")
 _VARIABLES = ("BIHM_DEVICES", "BIHM_HOSTS", "BIHM_HOST_ID", "BIHM_COORDINATOR")
 # The number of processes and the process of a job step, as the launchers give them to each.
 _LAUNCHERS = (("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),

@@ -1,0 +1,123 @@
+"""Requests for several devices and hosts, and the connections between hosts."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from bihm_repro.cli.main import main
+from bihm_repro.engine import parallel
+from bihm_repro.engine.heartbeat import Heartbeat, listen
+from bihm_repro.engine.parallel import Parallel, choose_parallel, requested
+from bihm_repro.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def on_jax(monkeypatch):
+    """Choose a device that can be parallel, and forget every request afterwards."""
+    monkeypatch.setenv("BIHM_ENGINE", "pytensor")
+    monkeypatch.setenv("BIHM_DEVICE", "jax-cpu")
+    for names in (parallel._VARIABLES, *parallel._LAUNCHERS):
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+    yield
+    choose_parallel()
+
+
+def test_without_options_one_host_uses_all_its_devices():
+    choose_parallel()
+    assert requested() == Parallel(None, 1, 0, "")
+
+
+def test_requests_are_recorded_and_forgotten():
+    choose_parallel(4, 3, 2, "node-0:29500")
+    assert requested() == Parallel(4, 3, 2, "node-0:29500")
+    choose_parallel(2)
+    assert requested() == Parallel(2, 1, 0, "")
+    choose_parallel()
+    assert requested() == Parallel()
+
+
+@pytest.mark.parametrize(("count", "index"), parallel._LAUNCHERS)
+def test_launchers_are_detected(monkeypatch, count, index):
+    monkeypatch.setenv(count, "4")
+    monkeypatch.setenv(index, "3")
+    choose_parallel()
+    assert requested() == Parallel(None, 4, 3, "")
+    monkeypatch.setenv("BIHM_DEVICE", "cpu")
+    choose_parallel()
+    assert requested() == Parallel()
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"devices": 0}, "--devices 0: at least 1"),
+    ({"hosts": 2}, "--hosts, --host-id and --coordinator HOST:PORT are given together"),
+    ({"hosts": 2, "host_id": 2, "coordinator": "a:1"}, "--host-id 2: hosts are numbered from 0"),
+    ({"hosts": 2, "host_id": 0, "coordinator": "a"}, "--coordinator 'a': HOST:PORT of host 0")])
+def test_bad_requests_are_named(options, message):
+    with pytest.raises(InputError, match=message):
+        choose_parallel(**options)
+    assert requested() == Parallel()
+
+
+def test_other_engines_and_devices_say_that_they_are_not_parallel(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("BIHM_DEVICE", "cpu")
+    with pytest.raises(InputError, match="--devices: device cpu is not parallel"):
+        choose_parallel(2)
+    monkeypatch.setenv("BIHM_ENGINE", "theano")
+    assert main(["train", "mnist", "--hosts", "2", "--host-id", "0", "--coordinator", "a:1",
+                 "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        "bihm: error: --hosts: theano runs on one device of one host; use --engine pytensor "
+        "--device jax-cpu or gpu\n")
+
+
+class Host:
+    """A heartbeat that records what it is told."""
+
+    def __init__(self, timeout=30.0):
+        self.events, self.happened = [], threading.Event()
+        self.heartbeat = Heartbeat(lambda host: self._note("lost", host),
+                                   lambda host: self._note("farewell", host), timeout)
+
+    def _note(self, *event):
+        self.events.append(event)
+        self.happened.set()
+
+
+@pytest.fixture
+def hosts():
+    """Host 0 connected with host 2."""
+    first, other, server = Host(), Host(), listen()
+    joining = threading.Thread(target=other.heartbeat.connect, args=(server.getsockname(), 2))
+    joining.start()
+    first.heartbeat.accept(server, 2)
+    joining.join()
+    yield first, other
+    for host in (first, other):
+        host.heartbeat.leave()
+
+
+def test_a_farewell_is_no_loss(hosts):
+    first, other = hosts
+    other.heartbeat.leave()
+    assert first.happened.wait(10) and first.events == [("farewell", 2)]
+    first.heartbeat.leave()
+    assert other.events == []
+
+
+def test_a_connection_that_closes_is_a_loss(hosts):
+    first, other = hosts
+    first.heartbeat._connections[0].shutdown(socket.SHUT_RDWR)
+    assert other.happened.wait(10) and other.events == [("lost", 0)]
+
+
+def test_a_silent_connection_is_a_loss():
+    first, server = Host(timeout=0.5), listen()
+    connection = socket.create_connection(server.getsockname())
+    connection.sendall((7).to_bytes(4, "big"))
+    first.heartbeat.accept(server, 2)
+    assert first.happened.wait(10) and first.events == [("lost", 7)]
+    connection.close()
