@@ -109,10 +109,9 @@ def _follow(recipe: Recipe, dataset: Dataset, budget: Budget, pause_after: float
     from bihm_repro.training.session import Options, TrainingData, train
 
     model = build_model(recipe.model, dataset.dim, recipe.seed)
-    data = TrainingData(dataset.splits["train"], dataset.splits["valid"], dataset.splits["test"],
-                        dataset.fingerprint, dataset.grey)
     options = Options(budget=budget.for_training, pause_after=pause_after, quiet=True)
-    return 130 if train(model, recipe, data, None, options).pause in INTERRUPTIONS else 0
+    log = train(model, recipe, TrainingData.of(dataset), None, options)
+    return 130 if log.pause in INTERRUPTIONS else 0
 
 
 def _train(recipe: Recipe, folder: RunDirectory, dataset: Dataset, args: argparse.Namespace,
@@ -131,11 +130,9 @@ def _train(recipe: Recipe, folder: RunDirectory, dataset: Dataset, args: argpars
     model = build_model(recipe.model, dataset.dim, recipe.seed)
     if recipe.initial.fingerprint and not folder.has_state:
         set_initial(model, recipe)
-    data = TrainingData(dataset.splits["train"], dataset.splits["valid"], dataset.splits["test"],
-                        dataset.fingerprint, dataset.grey)
     options = Options(budget=budget.for_training, tensorboard=args.tensorboard,
                       pause_after=pause_after)
-    log = train(model, recipe, data, folder, options)
+    log = train(model, recipe, TrainingData.of(dataset), folder, options)
     if log.pause:
         say(f"paused ({log.pause}) at update {log.status.updates}, all is saved in "
             f"{folder.path}; resume with: {_command_to_resume(args)}")
@@ -147,7 +144,8 @@ def _command_to_resume(args: argparse.Namespace) -> str:
     for override in args.overrides:
         words += ["--set", override]
     options = {"out": args.out, "from": args.initial, "threads": args.threads,
-               "engine": args.engine, "device": args.device}
+               "engine": args.engine, "device": args.device, "devices": args.devices,
+               "hosts": args.hosts, "host-id": args.host_id, "coordinator": args.coordinator}
     for option, value in options.items():
         words += [f"--{option}", str(value)] if value is not None else []
     words += ["--data", args.data] if args.data != "data" else []

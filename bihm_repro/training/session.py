@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bihm_repro.datasets.dataset import Dataset
 from bihm_repro.datasets.streams import BatchStream
 from bihm_repro.engine.notices import silence
 from bihm_repro.engine.parallel import several_hosts
@@ -52,7 +53,14 @@ class TrainingData:
     """Measured now and then where given; decides nothing."""
     fingerprint: str = ""
     binarize: bool = False
-    """Whether ``train`` holds probabilities to be drawn from anew each epoch."""
+    """Whether ``train`` holds probabilities, to be sampled in each epoch."""
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> TrainingData:
+        """Return the splits of a data set."""
+        splits = dataset.splits
+        return cls(splits["train"], splits["valid"], splits["test"], dataset.fingerprint,
+                   dataset.grey)
 
 
 @dataclass(frozen=True)

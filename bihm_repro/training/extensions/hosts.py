@@ -8,6 +8,7 @@ after every group of updates. Host 0 writes the run folder.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import bihm_repro
 from bihm_repro.engine.parallel import requested
 from bihm_repro.errors import InputError
+from bihm_repro.recipes.recipe import InitialRecipe
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.log import TrainingLog
 
@@ -47,8 +49,9 @@ class Agreement(Extension):
 
     def before_training(self, loop: MainLoop) -> None:
         """Compare recipe, data and code of all hosts; take over host 0's state."""
-        self._compare({"recipe": loop.recipe.fingerprint(), **self.facts,
-                       "code": code_fingerprint()})
+        # The initial parameters come from host 0, so that only it has to have their file.
+        recipe = replace(loop.recipe, initial=InitialRecipe())
+        self._compare({"recipe": recipe.fingerprint(), **self.facts, "code": code_fingerprint()})
         record = self._hosts.share(loop.log.to_record())
         groups = {"parameter": loop.model.get_values(), "rule": loop.rule_state or {},
                   "best": loop.best or {}}
