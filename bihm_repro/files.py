@@ -12,6 +12,7 @@ import json
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +22,9 @@ import tomli_w
 
 from bihm_repro.errors import InputError
 
-try:
+if sys.version_info >= (3, 11):
     import tomllib
-except ModuleNotFoundError:  # Python below 3.11
+else:
     import tomli as tomllib
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from bihm_repro.cli.arguments import integer
 from bihm_repro.errors import InputError
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     for path in args.runs:
         folder = RunDirectory(path)
         require(folder, Capability.ACTIVE_UNITS, "bihm layers")
-        model = sampler_of(folder)
+        model: Any = sampler_of(folder)
         dataset = load_dataset(folder.recipe.dataset, args.data)
         if args.split not in dataset.splits:
             raise InputError(

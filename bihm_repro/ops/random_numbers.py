@@ -58,7 +58,7 @@ def random_bits(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
     step = max(1, _WORDS_AT_ONCE // max(1, slots.size))
     for start in range(0, rows, step):
         lines = np.arange(start, min(rows, start + step), dtype=np.uint32)[:, None]
-        words = threefry2x32(key, np.broadcast_arrays(slots, lines))
+        words = threefry2x32(key, tuple(np.broadcast_arrays(slots, lines)))
         for word, values in enumerate(words):
             bits[start:start + step, :, word] = values.reshape(-1, blocks, 8)
     return bits.reshape(rows, blocks * 16)[:, :columns]

@@ -30,6 +30,7 @@ def unit_counter(
     kind = registry.kind(recipe.model.kind)
     if not (recipe.monitor.units_every and kind.can(registry.Capability.ACTIVE_UNITS)):
         return None
+    assert kind.sampler is not None
     rows = random_rows(examples, min(EXAMPLES, len(examples)), recipe.seed)
     sampler = resolve(kind.sampler)
     return lambda: [
