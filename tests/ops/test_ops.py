@@ -245,6 +245,16 @@ def test_adam_equals_reference_over_many_steps(shape, proximal, averaged):
         assert found.get_value() == pytest.approx(wide, rel=1e-4, abs=1e-5)
 
 
+def test_adams_epsilon_decides_where_gradients_are_tiny():
+    """With g = 1e-8 a first step has m / (sqrt(v) + epsilon) = 0.1 g / (0.0316 g + epsilon)."""
+    state = [shared(np.zeros(3, np.float32)) for _ in range(3)]
+    g = T.vector(dtype="float32")
+    step = function([g], [], updates=list(zip(state, adam_update(state, g, np.float32(1)))))
+    step(np.full(3, 1e-8, np.float32))
+    wanted = -1e-9 / (np.sqrt(0.001) * 1e-8 + 1e-8)
+    assert state[0].get_value() == pytest.approx(np.full(3, wanted), rel=1e-4)
+
+
 @pytest.mark.parametrize(("inputs", "units"), [(1, 1), (7, 5), (60, 70)])
 @pytest.mark.parametrize(("proximal", "averaged"), [(False, True), (True, False)])
 def test_centred_adam_equals_reference_over_many_steps(inputs, units, proximal, averaged):
