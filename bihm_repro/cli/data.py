@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bihm_repro.cli.arguments import integer
 from bihm_repro.errors import InputError, SetupError
+from bihm_repro.progress import printable
 
 if TYPE_CHECKING:
     from bihm_repro.datasets.dataset import Dataset
@@ -92,14 +93,14 @@ def describe(dataset: Dataset, path: Path) -> str:
 
     counts = " / ".join(str(len(dataset.splits[name])) for name in ("train", "valid", "test"))
     note = f" ({dataset.note})" if dataset.note else ""
-    return (
+    return printable(
         f"{dataset.name:<16} {dataset.dim:>5} x {counts:<24} "
         f"{dataset.fingerprint[:SHORT]}  {dataset.exactness}{note}  {path}"
     )
 
 
 def _report(line: str, kind: str = "warning") -> None:
-    print(f"bihm: {kind}: {' '.join(line.split())}", file=sys.stderr)
+    print(f"bihm: {kind}: {printable(' '.join(line.split()))}", file=sys.stderr)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -116,7 +117,7 @@ def _list(args: argparse.Namespace) -> int:
         if path.stem not in DATASETS and not path.name.startswith(".")
     )
     if imported:
-        print(f"imported: {', '.join(imported)}")
+        print(f"imported: {printable(', '.join(imported))}")
     return 0
 
 
@@ -148,7 +149,7 @@ def _all(args: argparse.Namespace) -> int:
             made.append(name)
         except (InputError, SetupError) as error:
             missing.append(name)
-            print(f"{name:<16} not made: {' '.join(str(error).split())}", flush=True)
+            print(f"{name:<16} not made: {printable(' '.join(str(error).split()))}", flush=True)
     print(
         f"{len(made)} data sets in {args.out}/"
         + (f"; not obtainable here: {', '.join(missing)}" if missing else "")
@@ -168,6 +169,8 @@ def _import(args: argparse.Namespace) -> int:
         raise InputError("import takes one file and a name: bihm data import FILE --name NAME")
     if args.scale is not None and args.threshold is not None:
         raise InputError("--scale and --threshold exclude each other: give one of them")
+    if args.sep and len(args.sep) != 1 and args.sep not in ("tab", "space"):
+        raise InputError(f"--sep {args.sep!r}: give one character, or `tab`, or `space`")
     if args.scale is not None and not 0 < args.scale < float("inf"):
         raise InputError(f"--scale {args.scale}: give a positive number, such as 255")
     options = ImportOptions(

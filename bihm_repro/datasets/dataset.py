@@ -132,6 +132,11 @@ def load_dataset(
 def _attributes(name: str, path: Path, contents: Contents) -> dict[str, Any]:
     """Return the attributes that our converter wrote; those of other files are worked out."""
     if "converter_version" in contents.attributes:
+        for key in ("name", "source", "exactness"):
+            if key not in contents.attributes:
+                raise InputError(
+                    f"its attribute {key} is missing; make it again with {remake_command(name)}"
+                )
         return contents.attributes
     found: dict[str, Any] = {"name": name, "exactness": OWN, "source": str(path)}
     if contents.image_shape:

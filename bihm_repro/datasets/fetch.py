@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -178,6 +179,27 @@ def _open(url: str, part: _Part, timeout: float) -> Any:
         raise _Retry(f"the connection broke ({error or type(error).__name__})") from error
 
 
+def _open_before(end: float, url: str, part: _Part, policy: Policy) -> Any:
+    """Open ``url`` as :func:`_open` does, but give up at ``end``, however slow the headers are."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append(_open(url, part, policy.timeout))
+        except Exception as error:
+            outcome.append(error)
+
+    # The socket's time limit starts again with every byte, so the wait is in another thread.
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(max(0.0, end - policy.clock()))
+    if not outcome:
+        raise SetupError(f"{url}: no answer within {policy.deadline:g} seconds")
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
+
+
 def _number(text: str) -> int | None:
     """Return the number in a header, or None; only ASCII digits make one."""
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
@@ -263,7 +285,7 @@ def _complete(url: str, part: _Part, policy: Policy) -> None:
             pause = max(policy.pause * 2 ** (number - 1), wanted)
             policy.sleep(min(pause, policy.longest_pause))
         try:
-            with _open(url, part, policy.timeout) as answer:
+            with _open_before(end, url, part, policy) as answer:
                 return _receive(answer, part, url, policy, end)
         except _Retry as error:
             reasons.append(str(error))

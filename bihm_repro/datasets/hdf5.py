@@ -122,9 +122,9 @@ def _is_ours(path: Path) -> bool:
 
 
 def image_shape_of(shape: tuple[int, ...]) -> tuple[int, int] | None:
-    """Return height and width of ``(examples, height, width)`` or ``(examples, 1, ...)``."""
-    if len(shape) == 4 and shape[1] == 1:
-        return shape[2], shape[3]
+    """Return height and width of images of one channel, which may have an axis of its own."""
+    if len(shape) == 4 and 1 in (shape[1], shape[3]):
+        return (shape[2], shape[3]) if shape[1] == 1 else (shape[1], shape[2])
     return (shape[1], shape[2]) if len(shape) == 3 else None
 
 

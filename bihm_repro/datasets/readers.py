@@ -125,11 +125,16 @@ def read_npz(
     return arrays
 
 
-def read_libsvm(path: Path, dim: int | None = None, limit: int = MAX_BYTES) -> np.ndarray:
+def read_libsvm(
+    path: Path,
+    dim: int | None = None,
+    limit: int = MAX_BYTES,
+    say: Callable[[str], None] = lambda line: None,
+) -> np.ndarray:
     """Read sparse rows into ``(examples, dim)`` float32, without the labels.
 
-    Features are counted from 1. Without ``dim`` it is the largest feature's number, and features
-    may be counted from 0 as well.
+    Features are counted from 1. Without ``dim``, it is taken from the largest feature's number, and
+    features may be counted from 0 as well; ``say`` is called with what was found.
     """
     with refusing(path, "libsvm"):
         entries, lowest, highest, number = [], 1, 0, 0
@@ -143,6 +148,8 @@ def read_libsvm(path: Path, dim: int | None = None, limit: int = MAX_BYTES) -> n
                 entries.append((number - 1, column, float(value)))
         shape = (number, highest + 1 - lowest if dim is None else dim)
         check_header("the table", shape, np.dtype(np.float32))
+        if dim is None:
+            say(f"there are {shape[1]} features, counted from {lowest}; the labels are left out")
         rows = np.zeros(shape, dtype=np.float32)
         if entries:
             at, columns, values = zip(*entries)

@@ -303,7 +303,7 @@ def _read_arrays(path: Path, options: ImportOptions, say: Say) -> dict[str, np.n
     if suffix == ".mat":
         return _read_archive(path, readers.read_mat, say)
     if suffix in (".libsvm", ".svm", ".svmlight"):
-        return {"train": readers.read_libsvm(path)}
+        return {"train": readers.read_libsvm(path, say=say)}
     raise InputError(
         f"files ending in {path.suffix or 'nothing'} are not known; allowed are "
         f"{', '.join(_TABLES)}, .parquet, .npz, .npy, .mat, .libsvm, .hdf5 and .h5"

@@ -40,7 +40,7 @@ def own_file(path, splits, grey=False, **more):
     return path
 
 
-@pytest.mark.parametrize("info", DATASETS.values(), ids=str)
+@pytest.mark.parametrize("info", DATASETS.values(), ids=lambda info: info.name)
 def test_what_is_registered_is_consistent(info):
     assert list(info.sizes) == ["train", "valid", "test"] and info.citation and info.title
     assert all(len(value) == 64 for value in info.fingerprints.values())
@@ -152,24 +152,61 @@ def test_a_file_of_fuel_under_a_catalogue_name_is_checked(tmp_path):
         load_dataset("adult", tmp_path)
 
 
-@pytest.mark.parametrize("damage", ["half", "text", "empty", "bare", "changed", "span", "value"])
+def drop_split(file):
+    del file.attrs["split"]
+
+
+def change_row(file):
+    file["features"][5, 5] ^= 1
+
+
+def change_value(file):
+    file["features"][5, 5] = 7
+
+
+def move_bounds(file):
+    table = file.attrs["split"]
+    table["stop"][2] = 10**6
+    file.attrs["split"] = table
+
+
+def drop_name(file):
+    del file.attrs["name"]
+
+
+def change_levels(file):
+    file.attrs["levels"] = "many"
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (drop_split, "Fuel's layout is missing"),
+        (change_row, "its content has changed since it was written"),
+        (change_value, "row 5, column 5 is 7"),
+        (move_bounds, "split test spans 40 to 1000000 of 60 rows"),
+        (drop_name, "its attribute name is missing"),
+        (change_levels, "many"),
+    ],
+)
+def test_changed_files_are_refused_in_one_line(tmp_path, change, message):
+    path = own_file(tmp_path / "mine.hdf5", random_splits(dim=200))
+    with h5py.File(path, "r+") as file:
+        change(file)
+    for expected in ("is damaged", message):
+        with pytest.raises(InputError, match=f"mine.hdf5: .*{expected}") as caught:
+            load_dataset("mine", tmp_path)
+        assert "\n" not in str(caught.value)
+        with open(path, "rb+") as handle:  # Without a digest, the other checks remain.
+            handle.write(bytes(512))
+
+
+@pytest.mark.parametrize("damage", ["half", "text", "empty"])
 def test_damaged_files_are_refused_in_one_line(tmp_path, damage):
     path = own_file(tmp_path / "mine.hdf5", random_splits(dim=200))
-    if damage in ("half", "text", "empty"):
-        data = path.read_bytes()
-        path.write_bytes({"half": data[: len(data) // 2], "text": b"<html>", "empty": b""}[damage])
-    else:
-        with h5py.File(path, "r+") as file:
-            if damage == "bare":
-                del file.attrs["split"]
-            elif damage == "changed":
-                file["features"][5, 5] ^= 1
-            elif damage == "value":
-                file["features"][5, 5] = 7
-            else:
-                table = file.attrs["split"]
-                table["stop"][2] = 10**6
-                file.attrs["split"] = table
-    with pytest.raises(InputError) as caught:
+    data = path.read_bytes()
+    path.write_bytes({"half": data[: len(data) // 2], "text": b"<html>", "empty": b""}[damage])
+    message = "mine.hdf5: .*make it again with `bihm data import FILE --name mine --fresh`"
+    with pytest.raises(InputError, match=message) as caught:
         load_dataset("mine", tmp_path)
-    assert "mine.hdf5" in str(caught.value) and "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value)

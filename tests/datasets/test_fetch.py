@@ -322,6 +322,16 @@ def test_a_download_ends_at_its_deadline(serve, tmp_path):
         fetch(serve(whole).url, tmp_path, policy=policy)
 
 
+def test_headers_that_never_end_are_given_up_at_the_deadline(serve, tmp_path):
+    def trickle(handler):
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        while not handler.server.released.wait(0.05):
+            handler.wfile.write(b"X")
+
+    with pytest.raises(SetupError, match="no answer within 0.4 seconds"):
+        fetch(serve(trickle).url, tmp_path, policy=Policy(tries=1, deadline=0.4))
+
+
 def test_a_slow_server_is_given_up(serve, tmp_path):
     policy = Policy(tries=2, timeout=5, min_rate=1e6, clock=ticking(6), sleep=lambda _: None)
     with pytest.raises(SetupError, match="given up after 2 tries .slower than"):

@@ -91,8 +91,12 @@ FORMATS = {
         [],
         ["X is train", "left out: y"],
     ),
-    "from1.libsvm": (lambda path: path.write_bytes(libsvm(1)), [], []),
-    "from0.svm.gz": (lambda path: path.write_bytes(gzip.compress(libsvm(0))), [], []),
+    "from1.libsvm": (lambda path: path.write_bytes(libsvm(1)), [], ["8 features, counted from 1"]),
+    "from0.svm.gz": (
+        lambda path: path.write_bytes(gzip.compress(libsvm(0))),
+        [],
+        ["8 features, counted from 0"],
+    ),
     "table.parquet": (lambda path: LABELLED.to_parquet(path), ["--label", "kind"], []),
     "splits.npz": (lambda path: np.savez(path, **PARTS), [], []),
     "made.npz": (
@@ -140,9 +144,10 @@ def test_every_format_is_imported_and_what_is_guessed_is_said(bihm, tmp_path, na
 
 
 def test_images_keep_their_shape(tmp_path):
-    np.save(tmp_path / "x.npy", ROWS.reshape(50, 2, 4))
-    _, data = import_file(tmp_path / "x.npy", "mine", tmp_path)
-    assert data.image_shape == (2, 4) and data.dim == 8
+    for axes in ((2, 4), (1, 2, 4), (2, 4, 1)):
+        np.save(tmp_path / "x.npy", ROWS.reshape(50, *axes))
+        _, data = import_file(tmp_path / "x.npy", "mine", tmp_path, fresh=True)
+        assert data.image_shape == (2, 4) and data.dim == 8
 
 
 def test_fractions_and_seed_decide_the_cut(tmp_path):
@@ -291,6 +296,7 @@ def test_parquet_without_pyarrow_names_the_fix(bihm, tmp_path, monkeypatch):
         (("x.npy", "--name", "x", "--scale", "0"), "positive number"),
         (("x.npy", "--name", "x", "--scale", "0.5"), "from 0 to 1, not 0 to 0.5"),
         (("x.npy", "--name", "x", "--scale", "2", "--threshold", "1"), "exclude each other"),
+        (("x.csv", "--name", "x", "--sep", "::"), "--sep '::': give one character"),
         (("x.csv", "--name", "x", "--drop", "z"), "--drop z: no such column; the columns are 0, 1"),
         (("x.csv", "--name", "x", "--label", "z"), "--label z: no such column"),
     ],
