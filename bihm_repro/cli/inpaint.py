@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from bihm_repro.ops.random_stream import RandomStream
     from bihm_repro.runs.layout import RunDirectory
     from bihm_repro.samplers.from_run import picture_shape, random_examples, require, sampler_of
-    from bihm_repro.samplers.images import grid, write_gif, write_png
+    from bihm_repro.samplers.images import BRIGHT, grid, write_gif, write_png
     from bihm_repro.samplers.inpainting import inpainting_chain, known_pixels
 
     _check_counts(args)
@@ -77,9 +77,9 @@ def run(args: argparse.Namespace) -> int:
         for step, state in enumerate(_watched(chain, args.gibbs, mask)):
             if step in moments:
                 filled = np.where(many_known, many, model.expected_x(state.layers))
-                frames.append(
-                    grid(_rows(images, known[mask], filled), shape, columns=args.fillings + 2)
-                )
+                rows = _rows(images, known[mask], filled)
+                rows = 1 - rows if folder.recipe.dataset in BRIGHT else rows
+                frames.append(grid(rows, shape, columns=args.fillings + 2))
         name = out / f"inpainting-{Path(mask).stem}"
         written.append(name.with_suffix(".png"))
         write_png(written[-1], frames[-1])

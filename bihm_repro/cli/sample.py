@@ -87,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
     from bihm_repro.models.registry import Capability
     from bihm_repro.runs.layout import RunDirectory
     from bihm_repro.samplers.from_run import picture_shape, require, sampler_of
+    from bihm_repro.samplers.images import BRIGHT
 
     _check_counts(args)
     folder = RunDirectory(args.run_folder)
@@ -97,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
     sampler = sampler_of(folder)
     shape = picture_shape(folder, args.shape, sampler.data_dim, args.data)
     means = _means(sampler, args, wanted)
+    if folder.recipe.dataset in BRIGHT:
+        means = {step: 1 - values for step, values in means.items()}
     for path in _write(means, steps, shape, args, picture_folder(args, folder)):
         print(path)
     return 0

@@ -147,13 +147,14 @@ def _depth(runs: Sequence[Run]) -> list[Claim]:
 
 def _layers_used(runs: Sequence[Run]) -> Claim:
     text, run = "MNIST: all 12 layers are used", mnist_run(runs)
-    units = (run.evaluation.get("active_units") if run is not None else None) or []
-    units = units.get("units", []) if isinstance(units, dict) else units
-    counts = [unit.get("active", 0) if isinstance(unit, dict) else unit for unit in units]
+    if run is None:
+        return Claim(text)
+    measured = run.log["active_units"].dropna() if "active_units" in run.log else ()
+    counts = [int(count) for count in str(measured.iloc[-1]).split()] if len(measured) else []
     if not counts:
-        return Claim(text, NOT_RUN, "no active units in the evaluation", (run.name,) if run else ())
+        return Claim(text, NOT_RUN, "no active units in the log", (run.name,))
     used = sum(count > 0 for count in counts)
-    outcome = HOLDS if used == len(run.layers) else PARTLY
+    outcome = HOLDS if used == len(counts) else PARTLY
     active = ", ".join(map(str, counts))
     return Claim(text, outcome, f"{used} of {len(counts)} layers; units: {active}", (run.name,))
 

@@ -1,4 +1,4 @@
-"""Grids of grey pictures as PNG files and animated GIFs; 0 is black, 1 is white."""
+"""Grids of grey pictures as PNG files and animated GIFs; 1 is black, as ink on paper."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import numpy as np
 from bihm_repro.errors import InputError
 from bihm_repro.files import written_atomically
 
-__all__ = ["grid", "parse_shape", "write_gif", "write_png"]
+__all__ = ["BRIGHT", "grid", "parse_shape", "write_gif", "write_png"]
 
-GAP = 0.35
-"""Grey level between pictures, so that a picture's own black border can be told from it."""
+BRIGHT = ("tfd", "fer2013")
+"""Data sets whose pixels are bright where they are 1: photographs, not ink."""
+GAP = 0.2
+"""Grey level between pictures, so that a picture's own white border can be told from it."""
 VISIBLE = 56
 """Pictures are enlarged by a whole number to at least about this many pixels."""
 
@@ -55,7 +57,7 @@ def grid(
         top, left = gap + index // columns * (high + gap), gap + index % columns * (broad + gap)
         pixels = picture.reshape(rows, wide).repeat(enlarge, axis=0).repeat(enlarge, axis=1)
         canvas[top : top + high, left : left + broad] = pixels
-    return np.round(255 * np.clip(canvas, 0, 1)).astype(np.uint8)
+    return np.round(255 * (1 - np.clip(canvas, 0, 1))).astype(np.uint8)
 
 
 def write_png(path: str | os.PathLike[str], pixels: np.ndarray) -> None:

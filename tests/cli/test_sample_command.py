@@ -54,10 +54,10 @@ def bars_run(tmp_path):
 def test_grid_places_each_picture_and_separates_them():
     pictures = np.array([[0, 0.5, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]])
     pixels = grid(pictures, (2, 2), columns=2, enlarge=2)
-    gap = round(255 * GAP)
+    gap = round(255 * (1 - GAP))
     assert pixels.shape == (11, 11)
-    assert pixels[1:5, 1:5].tolist() == [[0, 0, 128, 128]] * 2 + [[255, 255, 0, 0]] * 2
-    assert np.all(pixels[1:5, 6:10] == 255) and np.all(pixels[6:10, 1:5] == 0)
+    assert pixels[1:5, 1:5].tolist() == [[255, 255, 128, 128]] * 2 + [[0, 0, 255, 255]] * 2
+    assert np.all(pixels[1:5, 6:10] == 0) and np.all(pixels[6:10, 1:5] == 255)
     assert np.all(pixels[:, 5] == gap) and np.all(pixels[6:10, 6:10] == gap)
 
 
@@ -142,7 +142,7 @@ def test_inpaint_shows_original_seen_part_and_fillings(bars_run, tmp_path, capsy
     visible = mask == 255
     test_rows = {row.tobytes() for row in load_dataset("bars").splits["test"]}
     for original, seen, *fillings in tiles:
-        assert (original // 255).astype(np.uint8).tobytes() in test_rows
+        assert (1 - original // 255).astype(np.uint8).tobytes() in test_rows
         assert seen[1, 2] == 128
         assert all(np.array_equal(part[visible], original[visible]) for part in [seen, *fillings])
     assert duration(pictures / "inpainting-left.gif") == 3 * 1500 + 1000

@@ -66,8 +66,11 @@ def test_depth_needs_runs_with_the_same_schedule(tmp_path, shallow, outcome):
 
 
 def test_layers_in_use(tmp_path):
-    write_run(tmp_path, "mnist", "binarized_mnist", layers=(9, 8, 7),
-              evaluated=evaluation(-85.0, active_units=[5, 2, 0]))
+    folder = write_run(tmp_path, "mnist", "binarized_mnist", layers=(9, 8, 7),
+                       evaluated=evaluation(-85.0))
+    assert one(tmp_path, "MNIST: all 12 layers").outcome == "not run"
+    (folder / "log.csv").write_text("updates,seconds,valid_log_p,active_units\n1,1,-99,1 0 0\n"
+                                    "2,2,-90,5 2 0\n3,3,-90,\n")
     claim = one(tmp_path, "MNIST: all 12 layers")
     assert claim.outcome == "holds in part" and claim.numbers == "2 of 3 layers; units: 5, 2, 0"
 

@@ -162,3 +162,20 @@ def test_command_writes_one_file(results, capsys):
     assert "2 runs" in capsys.readouterr().out
     assert (results / "gallery" / "index.html").read_text().startswith("<!DOCTYPE html>")
     assert main(["gallery", "--results", str(results / "none")]) == 2
+
+
+def test_one_bad_folder_is_left_out_with_one_line(results, capsys):
+    """Whichever of its files is bad: tables, figures and gallery go on without it."""
+    bad = {"recipe": ("recipe.toml", b"="), "status": ("status.json", b"[]"),
+           "evaluation": ("evaluation.json", b"{"), "model": ("model.npz", b"PK\x03\x04"),
+           "text": ("log.csv", b"\xff\xfe\x00"), "log": ("log.csv", b'updates,"\n1\n')}
+    for name, (file, content) in bad.items():
+        (write_run(results, f"bad-{name}", "dna", epochs=2) / file).write_bytes(content)
+    for command in (["tables"], ["figures", "uci"], ["gallery"]):
+        assert main([*command, "--results", str(results)]) == 0
+        lines = [line for line in capsys.readouterr().err.splitlines() if "bad-" in line]
+        assert len(lines) == len(bad), command
+        assert all(line.startswith("left out: ") for line in lines)
+    for name in bad:
+        assert main(["demo", str(results / f"bad-{name}")]) == 2
+        assert capsys.readouterr().err.count("\n") == 1

@@ -57,6 +57,7 @@ def _progress(run: Run) -> dict[str, Any]:
         "validation log p, last": _nats(last.get("valid_log_p")),
         "validation log p, best": _nats(best) + _epoch(status.get("best_epoch")),
         "training log p, last": _nats(last.get("train_log_p")),
+        "active units": _active_units(log),
     }
     return {
         "name": run.name,
@@ -66,6 +67,12 @@ def _progress(run: Run) -> dict[str, Any]:
         "log": log_table(log),
         "ended": bool(status.get("finished")),
     }
+
+
+def _active_units(log: Any) -> str:
+    """The last measurement, layer by layer from the data up."""
+    measured = log["active_units"].dropna() if "active_units" in log else ()
+    return ", ".join(str(measured.iloc[-1]).split()) if len(measured) else ""
 
 
 def _count(value: Any) -> str:
