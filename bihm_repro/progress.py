@@ -34,15 +34,15 @@ def _escaped(code: int) -> str:
 
 def progress(
     iterable: Any = None, *, total: int | None = None, desc: str = "", unit: str = "it",
-    unit_scale: bool = False,
+    unit_scale: bool = False, quiet: bool = False,
 ) -> tqdm:
-    """Return a bar on standard error that shows itself only on a terminal.
+    """Return a bar on standard error that shows itself only on a terminal, and not if ``quiet``.
 
     Use it around an iterable, or with ``total`` and calls of its ``update(n)``.
     """
     return tqdm(
         iterable, total=total, desc=desc, unit=unit, unit_scale=unit_scale,
-        disable=not sys.stderr.isatty(), dynamic_ncols=True, leave=False,
+        disable=quiet or not sys.stderr.isatty(), dynamic_ncols=True, leave=False,
     )
 
 

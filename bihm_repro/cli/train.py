@@ -171,8 +171,8 @@ def _evaluate(folder: RunDirectory, dataset: Dataset, budget: Budget) -> None:
 
     arguments: dict[str, Any] = {}
     if budget.for_evaluation is not None:
+        from bihm_repro.estimators.log_likelihood import samples_per_second
         from bihm_repro.training.budget import fitted_evaluation
-        from bihm_repro.training.figures import samples_per_second
 
         speed = samples_per_second(stored_model(folder), test)
         arguments = fitted_evaluation(settings, len(test), speed, budget.for_evaluation)

@@ -19,6 +19,7 @@ from bihm_repro.estimators.streaming import (
     check_data,
     standard_error,
 )
+from bihm_repro.models.base import Model
 from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.progress import progress
 
@@ -34,15 +35,26 @@ class EffectiveSampleSize:
     p: np.ndarray
 
     def summary(self) -> dict:
-        """Means and standard errors over the examples."""
-        figures = {"p_star": self.p_star, "p": self.p}
-        return {"samples": self.samples, "examples": len(self.p),
-                **{name: {"value": float(v.mean()), "standard_error": standard_error(v)}
-                   for name, v in figures.items()}}
+        """Return means and standard errors over the examples."""
+        metrics = {"p_star": self.p_star, "p": self.p}
+        return {
+            "samples": self.samples,
+            "examples": len(self.p),
+            **{
+                name: {"value": float(v.mean()), "standard_error": standard_error(v)}
+                for name, v in metrics.items()
+            },
+        }
 
 
-def estimate_effective_sample_size(model, x: np.ndarray, samples: int = 10_000, *, seed: int = 0,
-                                   log_weights: LogWeights | None = None) -> EffectiveSampleSize:
+def estimate_effective_sample_size(
+    model: Model,
+    x: np.ndarray,
+    samples: int = 10_000,
+    *,
+    seed: int = 0,
+    log_weights: LogWeights | None = None,
+) -> EffectiveSampleSize:
     """Estimate from ``samples`` samples for each row of ``x`` (examples, data_dim)."""
     x = check_data(x, model.data_dim)
     samples = check_count(samples, "ess_samples")
@@ -50,8 +62,9 @@ def estimate_effective_sample_size(model, x: np.ndarray, samples: int = 10_000, 
     examples, per_block = block_shape(model, samples)
     powers = (0.5, 1.0, 2.0)
     sums = np.empty((3, len(x)))
-    bar = progress(total=len(x) * samples, desc="effective sample size", unit="sample",
-                   unit_scale=True)
+    bar = progress(
+        total=len(x) * samples, desc="effective sample size", unit="sample", unit_scale=True
+    )
     block = 0
     for start, stop in blocks(len(x), examples):
         running = [LogSumExp(stop - start) for _ in powers]
@@ -64,5 +77,6 @@ def estimate_effective_sample_size(model, x: np.ndarray, samples: int = 10_000, 
         sums[:, start:stop] = [total.value for total in running]
     bar.close()
     half, one, two = sums
-    return EffectiveSampleSize(samples, 100 * np.exp(2 * half - one) / samples,
-                               100 * np.exp(2 * one - two) / samples)
+    return EffectiveSampleSize(
+        samples, 100 * np.exp(2 * half - one) / samples, 100 * np.exp(2 * one - two) / samples
+    )

@@ -57,7 +57,7 @@ def evaluate_model(model: Model, x: np.ndarray, settings: EvaluationRecipe,
     star = model.can(Capability.P_STAR)
     result["samples"] = {str(k): _without(value.summary(), () if star else ("log_p_tilde_star",))
                          for k, value in figures.items()}
-    if settings.ess_samples:
+    if settings.ess_samples and not model.can(Capability.EXACT_LOG_P):
         rows = random_rows(x, settings.ess_examples, seed)
         ess = estimate_effective_sample_size(model, rows, settings.ess_samples, seed=seed)
         result["ess"] = _without(ess.summary(), () if star else ("p_star",))

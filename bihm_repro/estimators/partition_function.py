@@ -16,7 +16,9 @@ from scipy.special import logsumexp
 
 from bihm_repro.engine.symbolic import T, function
 from bihm_repro.estimators.streaming import check_count
+from bihm_repro.models.base import Model
 from bihm_repro.models.registry import Capability, require
+from bihm_repro.ops.numerics import log_mean_exp
 from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.progress import progress
 
@@ -37,49 +39,63 @@ class LogZ2:
 
     def summary(self) -> dict[str, float]:
         """What ``evaluation.json`` holds."""
-        return {"value": self.value, "standard_error": self.standard_error,
-                "samples": self.samples, "inner": self.inner}
+        return {
+            "value": self.value,
+            "standard_error": self.standard_error,
+            "samples": self.samples,
+            "inner": self.inner,
+        }
 
 
 class LogZTerms:
     """Compiled logarithms of the terms of Z^2, to be used for more than one estimate."""
 
-    def __init__(self, model, inner: int = 1, seed: int = 0) -> None:
+    def __init__(self, model: Model, inner: int = 1, seed: int = 0) -> None:
         require(model.kind, Capability.LOG_Z2)
         self.inner = check_count(inner, "z_inner")
-        self._run, self._draws = _compile(model, self.inner,
-                                          seed_for(seed, f"log Z^2, {inner} inner"))
+        self._run, self._counters = _compile(
+            model, self.inner, seed_for(seed, f"log Z^2, {inner} inner")
+        )
 
     def __call__(self, rows: int, block: int) -> np.ndarray:
         """The terms (rows,) of block number ``block``, float64."""
-        outer, log_r = self._run(rows, block * self._draws)
-        means = logsumexp(np.asarray(log_r, np.float64) / 2, axis=1) - np.log(self.inner)
+        outer, log_r = self._run(rows, block * self._counters)
+        means = log_mean_exp(np.asarray(log_r, np.float64) / 2, axis=1)
         return np.asarray(outer, np.float64) + means
 
 
-def _compile(model, inner: int, seed: int):
-    """A function (rows, draw) -> log of the terms of Z^2, (rows,)."""
-    draw = T.lscalar("draw")
+def _compile(model: Model, inner: int, seed: int):
+    """Return a function of (rows, counter) to the parts of the terms of Z^2."""
+    counter = T.lscalar("counter")
     rows, count = T.lscalar("rows"), T.lscalar("inner")
-    outer, log_r, draws = model.log_z_terms(rows, count, seed, draw)
-    compiled = function([rows, draw, count], [outer, log_r])
-    return (lambda n, at: compiled(n, at, inner)), draws
+    outer, log_r, used = model.log_z_terms(rows, count, seed, counter)
+    compiled = function([rows, counter, count], [outer, log_r])
+    return (lambda n, at: compiled(n, at, inner)), used
 
 
-def estimate_log_z2(model, samples: int = 100_000, *, inner: int = 1, seed: int = 0,
-                    trace: int = 0, log_terms: LogZTerms | None = None) -> LogZ2:
+def estimate_log_z2(
+    model: Model,
+    samples: int = 100_000,
+    *,
+    inner: int = 1,
+    seed: int = 0,
+    trace: int = 0,
+    log_terms: LogZTerms | None = None,
+    quiet: bool = False,
+) -> LogZ2:
     """Estimate 2 log Z from ``samples`` outer samples with ``inner`` inner samples each.
 
-    ``trace`` asks for the running estimate at about so many points, for figures.
-    ``log_terms``, compiled before, may be used again (its seed and inner samples then count).
+    ``trace`` asks for the running estimate at about so many points, for plots. ``log_terms``,
+    compiled before, may be used again (its seed and inner samples then count). ``quiet`` omits
+    the progress bar.
     """
-    samples = check_count(samples, "z_samples", least=2)  # one says nothing of its error
+    samples = check_count(samples, "z_samples", least=2)  # the error of one sample is unknown
     log_terms = log_terms or LogZTerms(model, inner, seed)
     inner = log_terms.inner
     block = max(1, _BLOCK_ROWS // inner)
     marks = _marks(samples, block, trace)
     log_sum, log_squares, drawn, points = -np.inf, -np.inf, 0, []
-    bar = progress(total=samples, desc="2 log Z", unit="sample", unit_scale=True)
+    bar = progress(total=samples, desc="2 log Z", unit="sample", unit_scale=True, quiet=quiet)
     while drawn < samples:
         rows = min(block, samples - drawn)
         terms = log_terms(rows, drawn // block)

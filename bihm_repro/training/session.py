@@ -25,7 +25,13 @@ from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.active_units import ActiveUnits, unit_counter
 from bihm_repro.training.extensions.display import Lines, ProgressBar, TensorBoard
 from bihm_repro.training.extensions.hosts import Agreement
-from bihm_repro.training.extensions.monitoring import BestSoFar, FiguresOnTest, Validation
+from bihm_repro.training.extensions.monitoring import (
+    BestSoFar,
+    MetricsOnTestSet,
+    Validation,
+    compile_test_metrics,
+    compile_validation,
+)
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog, unpack
 from bihm_repro.training.extensions.stopping import (
     EpochLimit,
@@ -35,7 +41,6 @@ from bihm_repro.training.extensions.stopping import (
     PauseAfter,
     TimeBudget,
 )
-from bihm_repro.training.figures import compile_test_figures, compile_validation
 from bihm_repro.training.log import TrainingLog
 from bihm_repro.training.main_loop import MainLoop
 from bihm_repro.training.update import Update, compile_update
@@ -159,14 +164,13 @@ def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirector
     clocks = _clocks(options)
     monitor = recipe.monitor
     counts = {phase.valid_samples or monitor.valid_samples for phase in recipe.phases}
-    measures = {k: compile_validation(model, data.valid, k, seed_for(recipe.seed, "valid"))
-                for k in counts}
+    measures = compile_validation(model, data.valid, counts, seed_for(recipe.seed, "valid"))
     extensions: list[Extension] = [FiniteFigures(), EpochLimit(),
                                    Validation(measures, monitor.valid_samples, monitor.every),
                                    BestSoFar()]
     if data.test is not None and monitor.test_every:
-        measure_test = compile_test_figures(model, data.test, recipe)
-        extensions.append(FiguresOnTest(measure_test, monitor.test_every))
+        measure_test = compile_test_metrics(model, data.test, recipe)
+        extensions.append(MetricsOnTestSet(measure_test, monitor.test_every))
     count_units = unit_counter(model, recipe, data.valid)
     if count_units is not None:
         extensions.append(ActiveUnits(count_units, monitor.units_every))

@@ -115,6 +115,6 @@ def test_the_command_prints_a_row_a_layer_and_refuses_what_it_cannot_read(traine
     assert "split 'nonsense' is unknown" in capsys.readouterr().err
     for bad in (["--examples", "1"], ["--seed", "-1"]):
         assert main(["layers", run, *bad]) == 2
-        assert f"argument {bad[0]}: '{bad[1]}': a whole number" in capsys.readouterr().err
+        assert f"argument {bad[0]}: '{bad[1]}': an integer" in capsys.readouterr().err
     assert main(["layers", trained("vae", [4])]) == 2
     assert "a vae model has no layers of binary units" in capsys.readouterr().err

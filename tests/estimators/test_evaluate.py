@@ -150,7 +150,7 @@ def test_the_trace_of_log_z2_is_written(run):
     (["--samples", "1.5"], "argument --samples: '1.5': an integer of at least 1"),
     (["--z-samples", "inf"], "argument --z-samples: 'inf': an integer of at least 0"),
     (["--seed", "9" * 20], "below 2**63, as in 1000 or 1e6; see bihm evaluate --help"),
-    (["--z-samples", "1"], "z_samples is 1: a whole number of at least 2"),
+    (["--z-samples", "1"], "z_samples is 1: an integer of at least 2"),
 ])
 def test_bad_options_are_one_line(run, capsys, arguments, message):
     assert main(["evaluate", str(run), *arguments]) == 2

@@ -169,3 +169,26 @@ def test_counts_below_one_are_refused():
         GibbsSettings(inner=-1)
     with pytest.raises(InputError, match="oversample 0"):
         resample_towards_p_star(tiny([3, 2])[1], 1, 0, RandomStream(0, "test"))
+
+
+def test_odd_layers_come_before_even_ones_and_x_is_last(monkeypatch):
+    _, pair = tiny([2, 2, 1, 2, 1])
+    order = []
+    latent, visible = gibbs._draw_latent, gibbs._draw_x
+    monkeypatch.setattr(gibbs, "_draw_latent", lambda *a: order.append(a[2]) or latent(*a))
+    monkeypatch.setattr(gibbs, "_draw_x", lambda *a: order.append(0) or visible(*a))
+    run(pair, 3, 2, GibbsSettings(2, 1))
+    assert order == [1, 3, 2, 4, 0] * 2
+
+
+def test_the_papers_procedure_is_the_default_and_moves_in_every_step():
+    """Fresh proposals only: with one proposal, the state is the proposal."""
+    assert not GibbsSettings().keep_current
+    _, pair = tiny([6, 5, 4])
+    random = RandomStream(0, "test")
+    chain = start_chain(pair, pair.sample_p(200, random), random)
+    moved = {}
+    for keep in (False, True):
+        after = gibbs_step(pair, chain, RandomStream(1, "test"), GibbsSettings(1, 1, keep))
+        moved[keep] = np.mean(np.any(after.layers[1] != chain.layers[1], axis=1))
+    assert moved[False] > moved[True] + 0.1

@@ -16,7 +16,7 @@ from bihm_repro.recipes.recipe import EvaluationRecipe, Recipe
 from bihm_repro.runs.layout import RunDirectory, log_columns
 from bihm_repro.training.budget import Budget, fitted_evaluation, parse_duration
 from bihm_repro.training.extensions import display
-from bihm_repro.training.extensions.monitoring import BestSoFar, FiguresOnTest, Validation
+from bihm_repro.training.extensions.monitoring import BestSoFar, MetricsOnTestSet, Validation
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog
 from bihm_repro.training.extensions.stopping import (
     EpochLimit,
@@ -105,7 +105,7 @@ def test_the_best_epoch_is_marked_and_its_parameters_kept():
 
 
 def test_test_figures_come_every_so_many_epochs_and_leave_out_what_is_no_number():
-    extension = FiguresOnTest(lambda: {"test_log_p_1": -1.0, "log_z2": float("-inf")}, every=3)
+    extension = MetricsOnTestSet(lambda: {"test_log_p_1": -1.0, "log_z2": float("-inf")}, every=3)
     for epoch, wanted in ((0, {}), (2, {"test_log_p_1": -1.0})):
         loop = make_loop(epoch=epoch)
         extension.after_epoch(loop)

@@ -10,7 +10,6 @@ from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
 from bihm_repro.models.vae import VariationalAutoencoder
 from bihm_repro.recipes.recipe import Phase, Recipe, TrainingRecipe
-from bihm_repro.training import figures
 from bihm_repro.training.session import Options, TrainingData, train
 from bihm_repro.training.update import compile_update
 
@@ -121,60 +120,6 @@ def test_other_draws_give_another_step(model):
     reset(model)
     update.restart(0)
     assert update(X) != first
-
-
-def test_validation_meets_enumeration_whatever_the_chunks(model, exact, monkeypatch):
-    reset(model)
-    x = states(4)
-    samples = 500
-    monkeypatch.setattr(figures, "ROWS_AT_ONCE", 5 * samples)
-    validate = figures.compile_validation(model, x, samples, seed=2)
-    found = validate()
-    assert found == validate(), "the same draws at each call"
-    assert found["valid_log_p"] == pytest.approx(exact.log_p(x).mean(), abs=0.02)
-    assert found["valid_log_p_tilde_star"] == pytest.approx(
-        exact.log_p_tilde_star(x).mean(), abs=0.02)
-    assert found["valid_bound"] == pytest.approx(exact.expected_log_weight(x).mean(), abs=0.03)
-
-
-def test_test_figures_have_the_columns_of_the_log(model, exact, monkeypatch):
-    reset(model)
-    recipe = Recipe.from_dict({"dataset": "x", "model": {"layers": [3, 2]}, "monitor": {
-        "test_samples": [1, 400], "test_examples": 12, "z_samples": 30000}})
-    x = states(4)
-    found = figures.compile_test_figures(model, x, recipe)()
-    assert set(found) == {"test_log_p_1", "test_log_p_400", "test_log_p_tilde_star_1",
-                          "test_log_p_tilde_star_400", "log_z2"}
-    some = figures.random_subset(x, 12, recipe.seed)
-    assert found["test_log_p_400"] == pytest.approx(exact.log_p(some).mean(), abs=0.03)
-    # One sample at a time, averaged over all 400: the bound.
-    assert found["test_log_p_1"] == pytest.approx(exact.expected_log_weight(some).mean(),
-                                                  abs=0.04)
-    assert found["log_z2"] == pytest.approx(exact.log_z2, abs=0.02)
-
-
-def test_smaller_numbers_of_samples_average_over_groups():
-    log_r = np.log(np.array([[1.0, 3.0, 2.0, 4.0, 5.0]]))
-    sums = figures._sums(log_r, [1, 2, 5])
-    assert sums["log_p", 5] == pytest.approx(np.log(3.0))
-    assert sums["log_p", 2] == pytest.approx((np.log(2.0) + np.log(3.0)) / 2)
-    assert sums["log_p", 1] == sums["bound", 1] == pytest.approx(log_r.mean())
-    roots = np.sqrt([[1.0, 3.0, 2.0, 4.0, 5.0]])
-    assert sums["log_p_tilde_star", 5] == pytest.approx(2 * np.log(roots.mean()))
-
-
-def test_a_random_subset_is_the_same_for_the_same_seed_and_sorted():
-    x = np.arange(100)[:, None]
-    one = figures.random_subset(x, 10, seed=3)
-    assert len(set(one[:, 0])) == 10 and list(one[:, 0]) == sorted(one[:, 0])
-    np.testing.assert_array_equal(one, figures.random_subset(x, 10, seed=3))
-    assert not np.array_equal(one, figures.random_subset(x, 10, seed=4))
-    assert len(figures.random_subset(x, 500, seed=3)) == 100
-
-
-def test_log_mean_exp_survives_large_values():
-    values = np.array([[-1e4, -1e4 + np.log(3.0)], [1e4, 1e4]])
-    np.testing.assert_allclose(figures.log_mean_exp(values), [-1e4 + np.log(2.0), 1e4])
 
 
 CENTRED = TrainingRecipe(centred=True, l1=0.05)

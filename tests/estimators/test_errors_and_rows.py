@@ -1,0 +1,73 @@
+"""Standard errors by hand, random rows for the ESS: what an estimate's value does not show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bihm_repro.estimators import evaluate
+from bihm_repro.estimators.effective_sample_size import EffectiveSampleSize
+from bihm_repro.estimators.log_likelihood import LogLikelihood
+from bihm_repro.estimators.partition_function import estimate_log_z2
+from bihm_repro.models.registry import Capability
+from bihm_repro.recipes.recipe import EvaluationRecipe
+
+VALUES = np.array([1.0, 2.0, 3.0, 6.0])
+ERROR = np.sqrt((4 + 1 + 0 + 9) / 3 / 4)
+"""Deviations from the mean 3, n - 1 = 3, n = 4."""
+
+
+def test_standard_errors_are_those_of_the_mean():
+    found = LogLikelihood(1, VALUES, VALUES - 1, VALUES, 2 * VALUES).summary()
+    assert found["log_p"] == {"value": 3.0, "standard_error": pytest.approx(ERROR)}
+    assert found["log_p_tilde_star"]["standard_error"] == pytest.approx(ERROR)
+    assert found["log_p_star"]["standard_error"] == pytest.approx(2 * ERROR)
+    ess = EffectiveSampleSize(10, 3 * VALUES, VALUES).summary()
+    assert ess["p_star"] == {"value": 9.0, "standard_error": pytest.approx(3 * ERROR)}
+    assert ess["p"]["standard_error"] == pytest.approx(ERROR)
+    assert LogLikelihood(1, VALUES[:1], VALUES[:1], VALUES[:1]).summary()["log_p"][
+        "standard_error"] == 0
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 50.0])
+def test_the_error_of_a_logarithm_is_relative_to_the_mean(scale):
+    """log of the mean of the terms, and the delta method: the mean's error over the mean."""
+    class Terms:
+        inner = 1
+
+        def __call__(self, rows, block):
+            return np.log(scale * VALUES[:rows])
+
+    found = estimate_log_z2(None, 4, log_terms=Terms())
+    assert found.value == pytest.approx(np.log(3 * scale))
+    assert found.standard_error == pytest.approx(ERROR / 3)
+
+
+class Model:
+    """A model that can do nothing beyond importance weights."""
+
+    data_dim, layers, kind = 2, [1], "stub"
+
+    def can(self, capability):
+        return capability is Capability.P_STAR
+
+
+def test_the_ess_is_measured_on_random_rows(monkeypatch):
+    """Test sets may be sorted by class: the first rows would be all of one."""
+    x = np.repeat(np.arange(100)[:, None], 2, axis=1) / 100
+    seen = []
+
+    def ess(model, rows, samples, *, seed):
+        seen.append(rows)
+        return EffectiveSampleSize(samples, np.ones(len(rows)), np.ones(len(rows)))
+
+    monkeypatch.setattr(evaluate, "estimate_effective_sample_size", ess)
+    monkeypatch.setattr(evaluate, "estimate_log_likelihood", lambda *_, **__: {})
+    for seed in (0, 0, 1):
+        settings = EvaluationRecipe(samples=(1,), ess_samples=5, ess_examples=20)
+        assert evaluate.evaluate_model(Model(), x, settings, seed)["ess"]["examples"] == 20
+    first, again, other = (rows[:, 0] for rows in seen)
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+    for rows in (first, other):
+        assert len(set(rows)) == 20 and not np.array_equal(rows, x[:20, 0])
+        assert abs(rows.mean() - 0.5) < 4 * 0.29 / np.sqrt(20)
