@@ -76,10 +76,10 @@ class Model:
 
         train = check_data(train, np.shape(train)[-1] if np.ndim(train) else 0, "train")
         valid = check_data(valid, train.shape[1], "valid")
-        recipe = Recipe(dataset="own", model=self.settings, phases=tuple(phases)).to_dict()
-        recipe["training"].update(training)
-        recipe["monitor"]["test_every"] = 0
-        recipe = Recipe.from_dict({**recipe, "seed": seed}, source="fit")
+        content = Recipe(dataset="own", model=self.settings, phases=tuple(phases)).to_dict()
+        content["training"].update(training)
+        content["monitor"]["test_every"] = 0
+        recipe = Recipe.from_dict({**content, "seed": seed}, source="fit")
         run = None
         if out is not None:
             run = RunDirectory(out)

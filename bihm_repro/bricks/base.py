@@ -12,6 +12,7 @@ as ``p0.W``, the name it has in ``model.npz``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +39,9 @@ class Brick:
 
     def __init__(self, name: str, children: Iterable[Brick] = (), dtype: str = floatX) -> None:
         self.name = name
-        self.children = list(children)
+        self.children: list[Any] = list(children)
         self.dtype = dtype
-        self._own: list[tuple[object, Initialization]] = []
+        self._own: list[tuple[Any, Initialization]] = []
 
     # -- what a subclass says of itself
 

@@ -8,7 +8,7 @@ the residual, and what arrives at the layer's inputs is handed to the engine's `
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bihm_repro.bricks.bernoulli import BernoulliLayer
 from bihm_repro.engine.symbolic import T
@@ -25,8 +25,8 @@ class Decoded(NamedTuple):
     layer's inputs, for ``known_grads``, from which all below follow.
     """
 
-    log_prob: object
-    gradients: Callable[[object], tuple[dict, dict]]
+    log_prob: Any
+    gradients: Callable[[Any], tuple[dict, dict]]
 
 
 class BernoulliDecoder(BernoulliLayer):

@@ -8,7 +8,7 @@ the engine differentiates through them (Kingma and Welling, 2014).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,15 +25,15 @@ _LOG_2_PI = float(np.log(2 * np.pi))
 class Moments(NamedTuple):
     """``mean`` and ``log_variance``, (rows, units) each."""
 
-    mean: object
-    log_variance: object
+    mean: Any
+    log_variance: Any
 
 
 class GaussianDraw(NamedTuple):
     """``sample`` (n * repeats, units), its log-density (n * repeats,), the layer's moments (n,)."""
 
-    sample: object
-    log_density: object
+    sample: Any
+    log_density: Any
     moments: Moments
 
 
@@ -62,7 +62,7 @@ class GaussianLayer(Brick):
         self._mean = Linear("mean", width, units, weights, bias, dtype)
         self._log_variance = Linear("log_variance", width, units, weights, bias, dtype)
         self._mlp = MLP("mlp", inputs, hidden, activation, weights, bias, dtype) if hidden else None
-        below = [self._mlp] if hidden else []
+        below = [self._mlp] if self._mlp is not None else []
         super().__init__(name, [*below, self._mean, self._log_variance], dtype)
         self.units = units
 

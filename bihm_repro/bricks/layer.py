@@ -99,7 +99,7 @@ class Prior(Brick, ABC):
         """Score ``values`` (rows, units)."""
 
 
-def build(reference: Reference, *sizes: Any, **settings: Any) -> Any:
+def build(reference: Reference | None, *sizes: Any, **settings: Any) -> Any:
     """Construct a brick with those of ``settings`` that its class declares."""
     cls = resolve(reference)
     declared = inspect.signature(cls.__init__).parameters

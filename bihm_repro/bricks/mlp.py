@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from bihm_repro.bricks.base import BIAS, WEIGHT, Brick
 from bihm_repro.bricks.initialization import Initialization
@@ -20,6 +21,9 @@ ACTIVATIONS = {
 
 class Linear(Brick):
     """x W + b with W of shape (inputs, units)."""
+
+    W: Any
+    b: Any
 
     def __init__(
         self,

@@ -116,7 +116,7 @@ class _Factorised(Conditional):
         *rows, last = self._logits.shape
         means = sigmoid(self._logits).reshape(*rows, *(1 for _ in count), last)
         drawn = (random.uniform((*rows, *count, last)) < means).astype(np.float32)
-        return drawn if units is None else np.where(units, drawn, values)
+        return drawn if units is None or values is None else np.where(units, drawn, values)
 
     def probabilities(self, values: np.ndarray) -> np.ndarray:
         """See :class:`Conditional`."""
@@ -139,10 +139,11 @@ class NumpyBernoulli(NumpyLayer):
     def given(self, x: np.ndarray | None = None) -> Conditional:
         """See :class:`NumpyLayer`."""
         # One large matrix product is far faster than a stack of small ones.
-        flat = np.asarray(x, np.float32).reshape(-1, self.inputs)
+        inputs = np.asarray(x, np.float32)
+        flat = inputs.reshape(-1, self.inputs)
         logits = self._features(flat) @ self._weights
         logits += self._bias
-        return _Factorised(logits.reshape(*np.shape(x)[:-1], self.units))
+        return _Factorised(logits.reshape(*inputs.shape[:-1], self.units))
 
 
 class NumpyFactorised(NumpyLayer):
@@ -189,7 +190,7 @@ def mlp(
     name: str, arrays: Mapping[str, np.ndarray], activation: str
 ) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
     """Return the map of the deterministic layers inside ``name``, and their inputs (0: none)."""
-    maps = []
+    maps: list[tuple[np.ndarray, np.ndarray]] = []
     while f"{name}.mlp.hidden{len(maps)}.W" in arrays:
         maps.append(linear(f"{name}.mlp.hidden{len(maps)}", arrays))
     if activation not in ACTIVATIONS:

@@ -44,8 +44,10 @@ def load_plugins() -> None:
             ) from error
 
 
-def resolve(reference: Reference) -> Any:
+def resolve(reference: Reference | None) -> Any:
     """Return the class that ``reference`` is or names."""
+    if reference is None:
+        raise TypeError("there is no class to be imported")
     if not isinstance(reference, str):
         return reference
     module, _, name = reference.partition(":")

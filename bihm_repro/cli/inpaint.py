@@ -54,14 +54,13 @@ def run(args: argparse.Namespace) -> int:
     from bihm_repro.models.registry import Capability
     from bihm_repro.ops.random_stream import RandomStream
     from bihm_repro.runs.layout import RunDirectory
-    from bihm_repro.samplers.from_run import picture_shape, random_examples, require, sampler_of
+    from bihm_repro.samplers.from_run import layered_sampler_of, picture_shape, random_examples
     from bihm_repro.samplers.images import BRIGHT, grid, write_gif, write_png
     from bihm_repro.samplers.inpainting import inpainting_chain, known_pixels
 
     _check_counts(args)
     folder = RunDirectory(args.run_folder)
-    require(folder, Capability.INPAINTING, "bihm inpaint")
-    model = sampler_of(folder)
+    model = layered_sampler_of(folder, Capability.INPAINTING, "bihm inpaint")
     shape = picture_shape(folder, args.shape, model.data_dim, args.data)
     random = RandomStream(args.seed, "inpainting")
     masks = [mask.strip() for mask in args.masks.split(",")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from bihm_repro.cli.arguments import integer
 from bihm_repro.errors import InputError
@@ -20,9 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--examples", type=integer(2), default=1000, help="random subset of the split"
     )
-    parser.add_argument(
-        "--seed", type=integer(), default=0, help="of the subset and the samples"
-    )
+    parser.add_argument("--seed", type=integer(), default=0, help="of the subset and the samples")
     parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
 
 
@@ -33,12 +30,11 @@ def run(args: argparse.Namespace) -> int:
     from bihm_repro.models.registry import Capability
     from bihm_repro.ops.random_stream import random_rows
     from bihm_repro.runs.layout import RunDirectory
-    from bihm_repro.samplers.from_run import check_data, require, sampler_of
+    from bihm_repro.samplers.from_run import check_data, layered_sampler_of
 
     for path in args.runs:
         folder = RunDirectory(path)
-        require(folder, Capability.ACTIVE_UNITS, "bihm layers")
-        model: Any = sampler_of(folder)
+        model = layered_sampler_of(folder, Capability.ACTIVE_UNITS, "bihm layers")
         dataset = load_dataset(folder.recipe.dataset, args.data)
         if args.split not in dataset.splits:
             raise InputError(

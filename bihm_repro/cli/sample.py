@@ -8,14 +8,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
     from bihm_repro.ops.random_stream import RandomStream
     from bihm_repro.runs.layout import RunDirectory
-    from bihm_repro.samplers.base import Sampler
     from bihm_repro.samplers.gibbs import GibbsSettings
     from bihm_repro.samplers.helmholtz import HelmholtzSampler
 
@@ -85,19 +84,26 @@ def add_gibbs_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draw the samples, write the pictures and print their paths."""
     from bihm_repro.models.registry import Capability
+    from bihm_repro.ops.random_stream import RandomStream
     from bihm_repro.runs.layout import RunDirectory
-    from bihm_repro.samplers.from_run import picture_shape, require, sampler_of
+    from bihm_repro.samplers.from_run import layered_sampler_of, picture_shape, sampler_of
     from bihm_repro.samplers.images import BRIGHT
 
     _check_counts(args)
     folder = RunDirectory(args.run_folder)
     steps = _steps(args.gibbs, folder)
+    sampler: Any
     if max(steps) > 0 or args.oversample > 1:
-        require(folder, Capability.GIBBS, "bihm sample --gibbs")
-    wanted = sorted({*steps, *evenly(max(steps), STRIP), *evenly(max(steps), MOST_FRAMES)})
-    sampler = sampler_of(folder)
+        sampler = layered_sampler_of(folder, Capability.GIBBS, "bihm sample --gibbs")
+    else:
+        sampler = sampler_of(folder)
     shape = picture_shape(folder, args.shape, sampler.data_dim, args.data)
-    means = _means(sampler, args, wanted)
+    random = RandomStream(args.seed, "samples")
+    if max(steps) > 0 or args.oversample > 1:
+        wanted = {*steps, *evenly(max(steps), STRIP), *evenly(max(steps), MOST_FRAMES)}
+        means = _means_of_chains(sampler, args, sorted(wanted), random)
+    else:
+        means = {0: sampler.sample_means(args.n, random)}
     if folder.recipe.dataset in BRIGHT:
         means = {step: 1 - values for step, values in means.items()}
     for path in _write(means, steps, shape, args, picture_folder(args, folder)):
@@ -150,21 +156,10 @@ def _check_counts(args: argparse.Namespace) -> None:
         raise InputError(f"--seed: {args.seed}; expected 0 or more")
 
 
-def _means(
-    sampler: Sampler, args: argparse.Namespace, wanted: Sequence[int]
-) -> dict[int, np.ndarray]:
-    """Return the means of p(x|h_1), (n, data_dim), after each wanted step of Gibbs sampling."""
-    from bihm_repro.ops.random_stream import RandomStream
-
-    random = RandomStream(args.seed, "samples")
-    if wanted == [0] and args.oversample == 1:
-        return {0: sampler.sample_means(args.n, random)}
-    return _means_of_chains(sampler, args, wanted, random)
-
-
 def _means_of_chains(
     model: HelmholtzSampler, args: argparse.Namespace, wanted: Sequence[int], random: RandomStream
 ) -> dict[int, np.ndarray]:
+    """Return the means of p(x|h_1), (n, data_dim), after each wanted step of Gibbs sampling."""
     from bihm_repro.progress import progress
     from bihm_repro.samplers.gibbs import gibbs_chain, resample_towards_p_star, start_chain
 

@@ -138,8 +138,8 @@ def estimate_log_likelihood(
     bar.close()
     rows = np.repeat(found, len(wanted), axis=0) if exact else found
     return {
-        k: LogLikelihood(k, *row, None if log_z2 is None else row[1] - log_z2)
-        for k, row in zip(wanted, rows)
+        k: LogLikelihood(k, log_p, tilde, bound, None if log_z2 is None else tilde - log_z2)
+        for k, (log_p, tilde, bound) in zip(wanted, rows)
     }
 
 

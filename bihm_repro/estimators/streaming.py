@@ -107,10 +107,10 @@ def check_data(x: np.ndarray, dim: int, what: str = "x") -> np.ndarray:
     return x
 
 
-def check_count(value: int, what: str, least: int = 1) -> int:
+def check_count(value: float, what: str, least: int = 1) -> int:
     """Return an integer of at least ``least``, or raise an InputError."""
     integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not (integer or isinstance(value, float) and value.is_integer()) or value < least:
+    if not (integer or (isinstance(value, float) and value.is_integer())) or value < least:
         raise InputError(f"{what} is {value!r}: an integer of at least {least} is needed")
     return int(value)
 

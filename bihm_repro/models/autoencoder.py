@@ -35,8 +35,8 @@ class Pass(NamedTuple):
 
     draws: list[GaussianDraw]
     decoded: Decoded
-    log_latents: object
-    log_r: object
+    log_latents: Any
+    log_r: Any
 
 
 def hidden_of_each(hidden: Sequence, depth: int) -> list[list[int]]:
@@ -85,7 +85,7 @@ class GaussianAutoencoder(Model):
             )
         self.data_dim, self.layers = int(data_dim), [int(n) for n in layers]
         inner = hidden_of_each(hidden, len(self.layers))
-        more = {
+        more: dict[str, Any] = {
             "weights": by_name(weights, weights_scale),
             "bias": constant(bias),
             "activation": activation,
@@ -97,8 +97,8 @@ class GaussianAutoencoder(Model):
             GaussianLayer(f"q{i}", lower, upper, hidden=between, **more)
             for i, (lower, upper, between) in enumerate(pairs)
         ]
-        kinds = [BernoulliDecoder] + [GaussianLayer] * (len(pairs) - 1)
-        self.p = [
+        kinds: list[Any] = [BernoulliDecoder] + [GaussianLayer] * (len(pairs) - 1)
+        self.p: list[Any] = [
             layer(f"p{i}", upper, lower, hidden=between[::-1], **more)
             for i, (layer, (lower, upper, between)) in enumerate(zip(kinds, pairs))
         ]

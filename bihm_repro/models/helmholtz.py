@@ -115,7 +115,7 @@ class HelmholtzMachine(Model):
     @property
     def generation_counters(self) -> int:
         """Counters that ``generate`` uses."""
-        return sum(layer.counters for layer in [self.prior, *self.p])
+        return sum(layer.counters for layer in self.p) + self.prior.counters
 
     def infer(
         self, x: Any, samples: Any, seed: int, counter: Any, train: bool = False

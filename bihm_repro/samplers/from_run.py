@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import cast
 
 import numpy as np
 
@@ -14,9 +15,10 @@ from bihm_repro.models import registry
 from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.samplers.base import Sampler
+from bihm_repro.samplers.helmholtz import HelmholtzSampler
 from bihm_repro.samplers.images import parse_shape
 
-__all__ = ["check_data", "picture_shape", "random_examples", "require", "sampler_of"]
+__all__ = ["check_data", "layered_sampler_of", "picture_shape", "random_examples", "sampler_of"]
 
 
 def sampler_of(folder: RunDirectory) -> Sampler:
@@ -42,12 +44,19 @@ def check_data(folder: RunDirectory, data_dim: int, dataset: Dataset) -> None:
         )
 
 
-def require(folder: RunDirectory, capability: registry.Capability, what: str) -> None:
-    """Refuse ``what`` for a run whose model lacks ``capability``."""
+def layered_sampler_of(
+    folder: RunDirectory, capability: registry.Capability, what: str
+) -> HelmholtzSampler:
+    """Return the sampler of a run, for ``what``, which needs ``capability``.
+
+    Kinds with one of the capabilities GIBBS, INPAINTING and ACTIVE_UNITS have a HelmholtzSampler,
+    or a sampler with the same methods.
+    """
     try:
         registry.require(folder.recipe.model.kind, capability, what)
     except InputError as error:
         raise InputError(f"{folder.path}: {error}") from None
+    return cast(HelmholtzSampler, sampler_of(folder))
 
 
 def picture_shape(
@@ -55,6 +64,7 @@ def picture_shape(
 ) -> tuple[int, int]:
     """Return rows and columns: ``given`` (such as 28x28), else those of the run's data set."""
     name = folder.recipe.dataset
+    shape: tuple[int, int] | None
     if given:
         shape = parse_shape(given)
     elif name in DATASETS:

@@ -47,11 +47,11 @@ class GaussianSampler(Sampler):
         """Take the arrays of p; ``settings.activation`` is that of the deterministic layers."""
         activation = getattr(settings, "activation", "relu")
         self._data = NumpyBernoulli("p0", values, settings)
-        self._layers = []
+        self._layers: list[_GaussianLayer] = []
         while any(name.startswith(f"p{len(self._layers) + 1}.") for name in values):
             self._layers.append(_GaussianLayer(f"p{len(self._layers) + 1}", values, activation))
-        top = self._layers[-1] if self._layers else self._data
-        self.latents, self.data_dim = top.inputs, self._data.units
+        inputs = [self._data.inputs, *(layer.inputs for layer in self._layers)]
+        self.latents, self.data_dim = inputs[-1], self._data.units
 
     def sample(self, n: int, random: RandomStream) -> tuple[np.ndarray, np.ndarray]:
         """See ``Sampler.sample``."""

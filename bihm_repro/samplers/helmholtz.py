@@ -104,10 +104,10 @@ class HelmholtzSampler(Sampler):
     def log_joint(self, layers: Sequence[np.ndarray]) -> np.ndarray:
         """Return log p(x, h) of each row, shape (...)."""
         above = [*layers[1:], None]
-        return sum(
-            self.p_given(level, above[level]).log_prob(layers[level])
-            for level in range(self.depth + 1)
-        )
+        total = np.zeros(layers[1].shape[:-1], np.float32)
+        for level in range(self.depth + 1):
+            total = total + self.p_given(level, above[level]).log_prob(layers[level])
+        return total
 
     def log_q(self, layers: Sequence[np.ndarray], start: int = 1) -> np.ndarray:
         """Return log q(h|x) of each row, shape (...); the layers below ``start`` are given."""
