@@ -126,17 +126,20 @@ def _ratios(entries: dict) -> dict:
 
 def _draw_updates(axes, ratios: dict) -> None:
     """A group of upright bars for each case, a bar for each contender but the floor."""
-    width = 1.0 / len(CONTENDERS)
-    for position, contender in enumerate(CONTENDERS[1:]):
+    shown = [one for one in CONTENDERS[1:] if any(one.key in found for found in ratios.values())]
+    width = 1.0 / (len(shown) + 1)
+    for position, contender in enumerate(shown):
         pairs = [(i, one[contender.key]) for i, one in enumerate(ratios.values())
                  if contender.key in one]
-        places = [i + (position - len(CONTENDERS) / 2 + 1) * width for i, _ in pairs]
+        places = [i + (position - (len(shown) - 1) / 2) * width for i, _ in pairs]
         bars = axes.bar(places, [height for _, height in pairs], 0.92 * width,
                         color=COLOURS[contender.key], label=contender.title if pairs else None)
-        axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=1)
+        # Upright labels are narrower than their bars, so neighbours cannot collide.
+        axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=2, rotation=90)
     axes.set_xticks(range(len(ratios)))
     labels = [name.replace("-K", "\nK = ").replace("-", "\n") for name in ratios]
     axes.set_xticklabels([f"{label} on" if "%" in label else label for label in labels], fontsize=8)
+    axes.margins(y=0.14)
     axes.set_ylabel("time, in units of the dense products")
     axes.set_title("one training update, batch of 100", fontsize=10)
     axes.axhline(1.0, color="black", linewidth=0.8, label="bare dense products (sgemm)")
@@ -146,10 +149,10 @@ def _draw_estimates(axes, rows: list) -> None:
     """A lying bar of ours for each (label, times the floor), from the top down."""
     rows = rows[::-1]
     bars = axes.barh(range(len(rows)), [ratio for _, ratio in rows], 0.7, color=COLOURS["ours"])
-    axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=2)
+    axes.bar_label(bars, fmt="%.1f", fontsize=7, label_type="center", color="white")
     axes.set_yticks(range(len(rows)))
     axes.set_yticklabels([label for label, _ in rows], fontsize=8)
-    axes.set_xlabel("time, in units of the dense products")
+    axes.set_xlabel("time / dense products")
     axes.set_title("estimators", fontsize=10)
     axes.axvline(1.0, color="black", linewidth=0.8)
 
