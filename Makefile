@@ -6,7 +6,8 @@
 #   make figures      figures and gallery              make bench        our speed beside our peers'
 #   make lint setup doctor clean
 #
-# ENGINE=theano|pytensor  DEVICE=cpu|jax-cpu|gpu  BUDGET=10m  FRESH=1  JOBS=2  DATA_MIRROR=DIR_OR_URL
+# ENGINE=theano|pytensor  DEVICE=cpu|jax-cpu|gpu  FRESH=1  JOBS=2  DATA_MIRROR=DIR_OR_URL
+# BUDGET=10m (into results/<run>-budget; the runs in results/ stay as they are)
 # PYTHON=python3.11
 
 PYTHON ?=

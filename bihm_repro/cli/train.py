@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,9 +134,10 @@ def _train(recipe: Recipe, folder: RunDirectory, dataset: Dataset, args: argpars
     options = Options(budget=budget.for_training, tensorboard=args.tensorboard,
                       pause_after=pause_after)
     log = train(model, recipe, TrainingData.of(dataset), folder, options)
-    if log.pause:
-        say(f"paused ({log.pause}) at update {log.status.updates}, all is saved in "
-            f"{folder.path}; resume with: {_command_to_resume(args)}")
+    if log.pause or log.off_schedule:
+        cut = "; the schedule that the budget cut short resumes uncut" if log.off_schedule else ""
+        say(f"paused ({log.pause or 'the time budget is used up'}) at update {log.status.updates}, "
+            f"all is saved in {folder.path}; resume with: {_command_to_resume(args)}{cut}")
     return log.pause
 
 
@@ -174,8 +176,12 @@ def _evaluate(folder: RunDirectory, dataset: Dataset, budget: Budget) -> None:
         from bihm_repro.estimators.log_likelihood import samples_per_second
         from bihm_repro.training.budget import fitted_evaluation
 
+        start = time.monotonic()
         speed = samples_per_second(stored_model(folder), test)
-        arguments = fitted_evaluation(settings, len(test), speed, budget.for_evaluation)
+        # Log-likelihood, 2 log Z and effective sample size are compiled as this was.
+        reserve = 3 * (time.monotonic() - start)
+        seconds = max(budget.for_evaluation - reserve, 0.05 * budget.seconds)
+        arguments = fitted_evaluation(settings, len(test), speed, seconds)
     say(evaluation_line(evaluate_run(folder, dataset=dataset, **arguments)))
 
 

@@ -26,6 +26,12 @@ class TrainingLog:
         self.row: dict[str, Any] = {}
         self.pause = ""
         self.measure_first = False
+        self.off_schedule = ""
+        """How training left the recipe's schedule for a time budget: "cut" or "skipped"."""
+
+    def leave_schedule(self, reason: str) -> None:
+        """Say that what follows is not what the recipe has; the first reason given is kept."""
+        self.off_schedule = self.off_schedule or reason
 
     def stop_phase(self, reason: str) -> None:
         """Ask for the end of the phase; the first reason given is kept."""

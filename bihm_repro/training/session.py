@@ -19,6 +19,7 @@ from bihm_repro.engine.parallel import several_hosts
 from bihm_repro.engine.symbolic import device_count, engine, version
 from bihm_repro.errors import InputError
 from bihm_repro.ops.random_numbers import seed_for
+from bihm_repro.progress import say
 from bihm_repro.recipes.recipe import Phase, Recipe
 from bihm_repro.runs.layout import RunDirectory, log_columns
 from bihm_repro.training.extensions import Extension
@@ -39,8 +40,8 @@ from bihm_repro.training.extensions.stopping import (
     Interruption,
     Patience,
     PauseAfter,
-    TimeBudget,
 )
+from bihm_repro.training.extensions.time_budget import SkippedPhases, TimeBudget
 from bihm_repro.training.log import TrainingLog
 from bihm_repro.training.main_loop import MainLoop
 from bihm_repro.training.update import Update, compile_update
@@ -161,7 +162,7 @@ def _streams(recipe: Recipe, data: TrainingData) -> Callable[[Phase], BatchStrea
 def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None,
                 options: Options) -> list[Extension]:
     # Clocks start before anything is compiled: that time is the user's too.
-    clocks = _clocks(options)
+    clocks = _clocks(options, len(data.valid))
     monitor = recipe.monitor
     counts = {phase.valid_samples or monitor.valid_samples for phase in recipe.phases}
     measures = compile_validation(model, data.valid, counts, seed_for(recipe.seed, "valid"))
@@ -177,13 +178,16 @@ def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirector
     extensions += [Patience(), *clocks, Interruption(), *options.extensions]
     if several_hosts():
         extensions.append(Agreement({"data": data.fingerprint, "engine": f"{engine} {version}"}))
-    return extensions + _outlets(recipe, data, run, options)
+    extensions += _outlets(recipe, data, run, options)
+    report = (lambda line: None) if options.quiet else say
+    return extensions + [SkippedPhases(clock, report) for clock in clocks
+                         if isinstance(clock, TimeBudget) and not several_hosts()]
 
 
-def _clocks(options: Options) -> list[Extension]:
+def _clocks(options: Options, valid_rows: int) -> list[Extension]:
     clocks: list[Extension] = []
     if options.budget is not None:
-        clocks.append(TimeBudget(options.budget))
+        clocks.append(TimeBudget(options.budget, valid_rows))
     if options.pause_after is not None:
         clocks.append(PauseAfter(options.pause_after))
     return clocks
@@ -200,5 +204,6 @@ def _outlets(recipe: Recipe, data: TrainingData, run: RunDirectory | None,
     if run is not None:
         facts = {"engine": f"{engine} {version}", "data_fingerprint": data.fingerprint}
         extensions += [CsvLog(run, log_columns(recipe)),
-                       Checkpoints(run, recipe.monitor.checkpoint_seconds, facts)]
+                       Checkpoints(run, recipe.monitor.checkpoint_seconds, facts,
+                                   self_contained=options.budget is not None)]
     return extensions

@@ -81,6 +81,12 @@ def test_a_model_that_changed_after_its_evaluation_is_not_up_to_date(tmp_path, c
     assert not reproduce._is_evaluated("toy", run, recipe)
 
 
+def test_runs_with_a_budget_have_folders_of_their_own(tmp_path):
+    for budget, name in ((None, "rws-mnist"), ("10m", "rws-mnist-budget")):
+        args = argparse.Namespace(results=tmp_path, budget=budget)
+        assert reproduce._folder_and_recipe("rws/mnist", args)[0].path == tmp_path / name
+
+
 def arguments(**changes):
     values = {"jobs": 1, "threads": 4, "data": "d", "fresh": False, "engine": None,
               "device": None, **changes}

@@ -87,6 +87,8 @@ def test_a_budget_always_ends_with_an_evaluated_model(folder, capsys):
     assert "paused (the time budget is used up)" in said and "resume with: bihm train" in said
     assert run.read_evaluation()["n_examples"] == 500
     assert not run.read_status()["finished"] and len(run.read_log()) >= 1
+    assert "; the schedule that the budget cut short resumes uncut" in said
+    assert run.read_state().record["status"]["phase_stop"] == ""
 
 
 COMMAND = [sys.executable, "-m", "bihm_repro", "train"]
@@ -234,3 +236,40 @@ def test_the_line_on_an_evaluation_gives_the_figure_with_most_samples():
     line = evaluation_line({"dataset": "d", "split": "test", "n_examples": 7, "samples": {
         "9": {"log_p": {**figure, "value": -3.0}}, "10": {"log_p": figure}}})
     assert line == "d test, 7 examples; -log p 2.000 +- 0.250 (K = 10)"
+
+
+def test_a_run_starts_from_the_parameters_of_another(folder, capsys):
+    """Named in the frozen recipe, so that it resumes without naming them again."""
+    assert train(folder, "--no-evaluate", "--set", "phases.0.max_epochs=1") == 0
+    first = RunDirectory(folder / "run")
+    parameters = first.read_model()
+    assert train_from(folder, first.path, "--pause-after", "0.001s", *LONG) == 0
+    run = RunDirectory(folder / "next")
+    assert run.recipe.initial.source == str(first.path)
+    assert run.recipe.initial.fingerprint == parameters.fingerprint
+    assert f"--from {first.path}" in capsys.readouterr().out
+    # Adam's first step is the learning rate in every parameter.
+    state = run.read_state().arrays["parameter/q0.W"]
+    fresh = build_model(run.recipe.model, 16, 0).get_values()["q0.W"]
+    assert abs(state - parameters["q0.W"]).max() < 0.0301 < 0.05 < abs(state - fresh).max()
+    assert main(["train", str(folder / "toy.toml"), "--out", str(run.path), "--data",
+                 str(folder / "data"), *LONG[:-1], "--pause-after", "0.001s"]) == 0
+    assert run.read_status()["updates"] == 2 and run.read_evaluation() is None
+    check_other_parameters(folder, first, run, capsys)
+
+
+def train_from(folder, source, *arguments):
+    return main(["train", str(folder / "toy.toml"), "--from", str(source), "--out",
+                 str(folder / "next"), "--data", str(folder / "data"), *arguments])
+
+
+def check_other_parameters(folder, first, run, capsys):
+    capsys.readouterr()
+    np.savez(folder / "small.npz", **{"q0.W": np.ones((16, 2))})
+    assert train_from(folder, folder / "small.npz", *LONG) == 2
+    assert "holds a run of another recipe (initial.fingerprint: " in capsys.readouterr().err
+    assert train_from(folder, folder / "small.npz", "--fresh", *LONG) == 2
+    said = capsys.readouterr().err
+    assert f"{folder}/small.npz: does not fit the recipe's model: parameter" in said
+    assert train_from(folder, folder / "nothing", "--fresh", *LONG) == 2
+    assert "nothing: there is no such run folder or model file" in capsys.readouterr().err

@@ -24,7 +24,6 @@ from bihm_repro.training.extensions.stopping import (
     Interruption,
     Patience,
     PauseAfter,
-    TimeBudget,
 )
 from bihm_repro.training.log import Status, TrainingLog
 
@@ -144,29 +143,6 @@ def test_the_first_reason_to_stop_stands():
     log.stop_phase("one")
     log.stop_phase("two")
     assert log.status.phase_stop == "one"
-
-
-def test_a_budget_gives_most_to_the_first_phase_and_pauses_the_last():
-    clock = FakeClock()
-    budget = TimeBudget(130.0, clock)
-    loop = make_loop()
-    budget.before_phase(loop)
-    clock.now += 89.9
-    budget.after_batch(loop)
-    assert not loop.log.status.phase_stop
-    clock.now += 0.2
-    budget.after_batch(loop)
-    assert "time budget" in loop.log.status.phase_stop and loop.log.status.cut_by_budget
-    # 39.9 s are left: three quarters for the second phase, the rest for the last.
-    loop = make_loop(phase=1)
-    budget.before_phase(loop)
-    assert budget.phase_end == pytest.approx(clock.now + 39.9 * 0.75)
-    loop = make_loop(phase=2)
-    budget.before_phase(loop)
-    assert budget.phase_end == pytest.approx(230.0)
-    clock.now = 230.0
-    budget.after_batch(loop)
-    assert loop.log.pause and loop.log.measure_first and not loop.log.status.phase_stop
 
 
 def test_pause_after_leaves_the_epoch_as_it_is():

@@ -51,9 +51,15 @@ class Checkpoints(Extension):
     """
 
     def __init__(self, run: RunDirectory, seconds: float, facts: dict[str, Any],
-                 clock: Any = time.monotonic) -> None:
-        """Save to ``run``; ``facts`` (engine, data_fingerprint) go to status.json as they are."""
+                 clock: Any = time.monotonic, self_contained: bool = False) -> None:
+        """Save to ``run``; ``facts`` (engine, data_fingerprint) go to status.json as they are.
+
+        A ``self_contained`` state has the best parameters in it: with a time budget, model.npz
+        goes on to hold what a shortened schedule finds, and the state stays as it was.
+        """
         self.run, self.seconds, self.facts, self.clock = run, seconds, facts, clock
+        self.self_contained = self_contained
+        self._left_schedule = False
         self._last = clock()
         self._best: dict[str, np.ndarray] | None = None
         self._fingerprint = ""
@@ -66,7 +72,15 @@ class Checkpoints(Extension):
                 self.run.write_model(loop.best, _meta(loop))
 
     def after_batch(self, loop: MainLoop) -> None:
-        """Save where it is due, unless the epoch is about to be measured."""
+        """Save where it is due, unless the epoch is about to be measured.
+
+        Where a time budget is about to cut the schedule, the state is saved as if it did not.
+        """
+        if loop.log.off_schedule == "cut" and not self._left_schedule:
+            self._left_schedule = True
+            arrays, record = pack(loop)
+            record["status"].update(phase_stop="", cut_by_budget=False)
+            self._write_state(arrays, record)
         if not loop.log.status.phase_stop and self.clock() - self._last >= self.seconds:
             self.save(loop)
 
@@ -82,7 +96,7 @@ class Checkpoints(Extension):
     def after_training(self, loop: MainLoop) -> None:
         """Save always; a finished run needs no state, only its model, log and status."""
         self.save(loop)
-        if loop.log.status.finished:
+        if loop.log.status.finished and not loop.log.off_schedule:
             self.run.remove_state()
 
     def save(self, loop: MainLoop) -> None:
@@ -90,11 +104,14 @@ class Checkpoints(Extension):
         if loop.best is not self._best and loop.best is not None:
             self._best, self._fingerprint = loop.best, fingerprint_of(loop.best)
             self.run.write_model(loop.best, _meta(loop), keep=True)
-        arrays, record = pack(loop, best=False)
-        record.update(data_fingerprint=self.facts["data_fingerprint"], best=self._fingerprint)
-        self.run.write_state(arrays, record)
+        if not loop.log.off_schedule:
+            self._write_state(*pack(loop, best=self.self_contained))
         self.run.write_status(_public_status(loop, self.facts))
         self._last = self.clock()
+
+    def _write_state(self, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> None:
+        record.update(data_fingerprint=self.facts["data_fingerprint"], best=self._fingerprint)
+        self.run.write_state(arrays, record)
 
 
 def _stored_fingerprint(run: RunDirectory) -> str:
@@ -140,7 +157,8 @@ def _meta(loop: MainLoop) -> dict[str, Any]:
 
 def _public_status(loop: MainLoop, facts: dict[str, Any]) -> dict[str, Any]:
     status = loop.log.status
-    return {"finished": status.finished, "phase": status.phase, "phases": len(loop.recipe.phases),
+    finished = status.finished and not loop.log.off_schedule
+    return {"finished": finished, "phase": status.phase, "phases": len(loop.recipe.phases),
             "epochs": status.epoch, "updates": status.updates,
             "seconds": round(loop.seconds, 3), "best_valid": status.best_valid,
             "best_epoch": status.best_epoch, "cut_by_budget": status.cut_by_budget, **facts,

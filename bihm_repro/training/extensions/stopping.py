@@ -18,7 +18,7 @@ from bihm_repro.training.extensions import Extension
 if TYPE_CHECKING:
     from bihm_repro.training.main_loop import MainLoop
 
-__all__ = ["EpochLimit", "Patience", "TimeBudget", "PauseAfter", "Interruption", "FiniteFigures",
+__all__ = ["EpochLimit", "Patience", "PauseAfter", "Interruption", "FiniteFigures",
            "non_finite"]
 
 
@@ -45,37 +45,6 @@ class Patience(Extension):
         waited = status.epoch + 1 - max(status.best_epoch, status.phase_start)
         if waited >= loop.phase.patience:
             loop.log.stop_phase(f"no better validation figure in {waited} epochs")
-
-
-class TimeBudget(Extension):
-    """Gives each phase its share of ``seconds``, most to the first; the last one pauses.
-
-    Of the phases still to come each gets three times the weight of the one after it; time that a
-    phase does not need goes to the others.
-    """
-
-    def __init__(self, seconds: float, clock: Any = time.monotonic) -> None:
-        """Start counting now."""
-        self.clock = clock
-        self.end = clock() + seconds
-        self.phase_end = self.end
-
-    def before_phase(self, loop: MainLoop) -> None:
-        """Set this phase's share of the time that is left."""
-        left = len(loop.recipe.phases) - loop.log.status.phase
-        weights = [3.0 ** -index for index in range(left)]
-        now = self.clock()
-        self.phase_end = now + max(0.0, self.end - now) * weights[0] / sum(weights)
-
-    def after_batch(self, loop: MainLoop) -> None:
-        """Stop the phase, or pause the last one, when its share is used up."""
-        if self.clock() < self.phase_end:
-            return
-        if loop.log.status.phase + 1 == len(loop.recipe.phases):
-            loop.log.request_pause("the time budget is used up", measure_first=True)
-        else:
-            loop.log.status.cut_by_budget = True
-            loop.log.stop_phase("its share of the time budget is used up")
 
 
 class PauseAfter(Extension):
