@@ -91,7 +91,8 @@ class Agreement(Extension):
         log, status = loop.log, loop.log.status
         received: list[dict[str, Any]] = self._hosts.exchange({
             "pause": log.pause, "measure_first": log.measure_first, "stop": status.phase_stop,
-            "cut": status.cut_by_budget, "off_schedule": log.off_schedule, "group": loop.update.group_size})
+            "cut": status.cut_by_budget, "off_schedule": log.off_schedule,
+            "group": loop.update.group_size})
         first = received[0]
         pausing = [one for one in received if one["pause"]]
         log.pause = pausing[0]["pause"] if pausing else ""
