@@ -38,6 +38,7 @@ def integer(minimum: int = 0) -> Callable[[str], int]:
     >>> integer(1)("1e6")
     1000000
     """
+
     def convert(text: str) -> int:
         try:
             value = _read(text)
@@ -45,8 +46,10 @@ def integer(minimum: int = 0) -> Callable[[str], int]:
             value = minimum - 1
         if not minimum <= value <= MAXIMUM:
             raise argparse.ArgumentTypeError(
-                f"{text!r}: an integer of at least {minimum} and below 2**63, as in 1000 or 1e6")
+                f"{text!r}: an integer of at least {minimum} and below 2**63, as in 1000 or 1e6"
+            )
         return value
+
     return convert
 
 

@@ -8,7 +8,7 @@ from bihm_repro.errors import SetupError
 
 __all__ = ["HELP", "add_arguments", "run"]
 
-HELP = "print a completion script for a shell: eval \"$(bihm completion bash)\""
+HELP = 'print a completion script for a shell: eval "$(bihm completion bash)"'
 SHELLS = ("bash", "zsh", "tcsh")
 
 

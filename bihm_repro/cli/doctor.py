@@ -32,9 +32,11 @@ def run(args: argparse.Namespace) -> int:
     choose(args.engine, args.device)
     _show("bihm-repro", __version__)
     _show("python", f"{platform.python_version()} ({sys.executable})")
-    problems = [*_attempt(_package_problems),
-                *_attempt(lambda: _engine_problems(args.quick)),
-                *_attempt(lambda: _show_data(Path(args.data)))]
+    problems = [
+        *_attempt(_package_problems),
+        *_attempt(lambda: _engine_problems(args.quick)),
+        *_attempt(lambda: _show_data(Path(args.data))),
+    ]
     for problem in problems:
         print(f"problem: {problem}")
     print("all is well" if not problems else f"{len(problems)} problem(s) to fix")
@@ -53,8 +55,10 @@ def _attempt(check: Callable[[], list[str]]) -> list[str]:
         return [str(error)]
     except Exception as error:  # a broken package may raise anything
         first = (str(error).splitlines() or [""])[0]
-        return [f"{type(error).__name__}: {first}; a package is broken: make setup, or pip "
-                "install --force-reinstall bihm-repro with the engine in brackets"]
+        return [
+            f"{type(error).__name__}: {first}; a package is broken: make setup, or pip "
+            "install --force-reinstall bihm-repro with the engine in brackets"
+        ]
 
 
 def _package_problems() -> list[str]:
@@ -77,8 +81,10 @@ def _package_problems() -> list[str]:
             problems.append(f"{needed.name} is not installed: pip install '{rule}'")
             continue
         if not needed.specifier.contains(version, prereleases=True):
-            problems.append(f"{needed.name} {version} is installed and {needed.specifier} is "
-                            f"needed: pip install '{rule}'")
+            problems.append(
+                f"{needed.name} {version} is installed and {needed.specifier} is "
+                f"needed: pip install '{rule}'"
+            )
     return problems
 
 

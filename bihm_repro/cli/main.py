@@ -50,14 +50,17 @@ class _Parser(argparse.ArgumentParser):
 def build_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of ``commands``; only their modules are imported."""
     parser = _Parser(
-        prog="bihm", description="Bidirectional Helmholtz Machines: data, training, estimates, "
-        "samples, tables and figures.")
+        prog="bihm",
+        description="Bidirectional Helmholtz Machines: data, training, estimates, "
+        "samples, tables and figures.",
+    )
     parser.add_argument("--version", action="version", version=f"bihm-repro {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in commands:
         module = importlib.import_module(f"bihm_repro.cli.{name}")
-        sub = subparsers.add_parser(name, help=module.HELP, description=module.HELP,
-                                    formatter_class=HelpFormatter)
+        sub = subparsers.add_parser(
+            name, help=module.HELP, description=module.HELP, formatter_class=HelpFormatter
+        )
         module.add_arguments(sub)
         sub.set_defaults(execute=module.run)
     return parser
@@ -119,8 +122,10 @@ def _execute(arguments: Sequence[str] | None) -> int:
         lost("another host")
     except MemoryError as error:
         first = (str(error).splitlines() or ["an array did not fit"])[0]
-        message = (f"not enough memory ({first}); smaller layers, mini-batches or numbers of "
-                   "samples need less")
+        message = (
+            f"not enough memory ({first}); smaller layers, mini-batches or numbers of "
+            "samples need less"
+        )
     except KeyboardInterrupt:
         print("bihm: interrupted", file=sys.stderr)
         return 130

@@ -45,9 +45,11 @@ class Backend:
 def load(engine: str, device: str) -> Backend:
     """Configure and import ``engine`` for ``device``."""
     if engine == "theano" and sys.version_info >= (3, 12):
-        raise SetupError("theano-pymc ends at Python 3.11 and this is "
-                         f"{sys.version_info.major}.{sys.version_info.minor}: use --engine "
-                         "pytensor, or make PYTHON=python3.11")
+        raise SetupError(
+            "theano-pymc ends at Python 3.11 and this is "
+            f"{sys.version_info.major}.{sys.version_info.minor}: use --engine "
+            "pytensor, or make PYTHON=python3.11"
+        )
     on_jax = device in JAX_DEVICES
     compiler = "" if on_jax else require_compiler()
     threads = prepare_threads()
@@ -57,16 +59,25 @@ def load(engine: str, device: str) -> Backend:
 
         jax_device.prepare(device, threads)
     elif blas is None:
-        warnings.warn("no BLAS library found: matrix products will be slow; install scipy from "
-                      "its wheel, or libopenblas-dev", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            "no BLAS library found: matrix products will be slow; install scipy from "
+            "its wheel, or libopenblas-dev",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     settings = _settings(engine, compiler, blas)
     with announce(f"loading {engine} (up to a minute the first time)"):
         module = _import(engine, settings)
     return Backend(
-        module, importlib.import_module(f"{engine}.tensor"),
+        module,
+        importlib.import_module(f"{engine}.tensor"),
         importlib.import_module(f"{engine}.graph.basic").Apply,
         importlib.import_module(_OP_MODULES[engine]).COp,
-        importlib.import_module(f"{engine}.graph.utils").MethodNotDefined, blas, threads, on_jax)
+        importlib.import_module(f"{engine}.graph.utils").MethodNotDefined,
+        blas,
+        threads,
+        on_jax,
+    )
 
 
 def install_command(engine: str) -> str:
@@ -79,9 +90,11 @@ def _find_blas() -> Blas | None:
     try:
         return find_blas()
     except Exception as error:
-        raise SetupError(f"scipy cannot be imported ({_describe(error)}); it does not fit the "
-                         f"installed numpy ({_numpy_version()}): reinstall both with "
-                         "pip install --force-reinstall numpy scipy") from None
+        raise SetupError(
+            f"scipy cannot be imported ({_describe(error)}); it does not fit the "
+            f"installed numpy ({_numpy_version()}): reinstall both with "
+            "pip install --force-reinstall numpy scipy"
+        ) from None
 
 
 def _settings(engine: str, compiler: str, blas: Blas | None) -> dict[str, str]:
@@ -120,8 +133,10 @@ def _import(engine: str, settings: dict[str, str]) -> ModuleType:
             module = importlib.import_module(engine)
             importlib.import_module(f"{engine}.tensor")
     except Exception as error:  # theano raises AttributeError where numpy is too new for it
-        raise SetupError(f"{engine} cannot be imported with numpy {_numpy_version()} "
-                         f"({_describe(error)}): {install_command(engine)}") from None
+        raise SetupError(
+            f"{engine} cannot be imported with numpy {_numpy_version()} "
+            f"({_describe(error)}): {install_command(engine)}"
+        ) from None
     finally:
         if given is None:
             del os.environ[variable]

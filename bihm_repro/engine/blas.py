@@ -15,8 +15,11 @@ __all__ = ["Blas", "find_blas"]
 
 # scipy 1.13 and later put this before every name of the OpenBLAS that they bundle.
 _BUNDLE_PREFIX = "scipy_"
-_NAMES = [f"{kind}{routine}_" for kind in "sdcz" for routine in
-          ("gemm", "gemv", "ger", "dot", "axpy", "copy", "scal", "nrm2")]
+_NAMES = [
+    f"{kind}{routine}_"
+    for kind in "sdcz"
+    for routine in ("gemm", "gemv", "ger", "dot", "axpy", "copy", "scal", "nrm2")
+]
 _NAMES += ["openblas_set_num_threads", "openblas_get_num_threads"]
 
 
@@ -24,10 +27,10 @@ _NAMES += ["openblas_set_num_threads", "openblas_get_num_threads"]
 class Blas:
     """A BLAS library with Fortran's ``sgemm_``."""
 
-    library: str          # file name for ``-l:`` or, where a folder is not known, for ``-l``
+    library: str  # file name for ``-l:`` or, where a folder is not known, for ``-l``
     folder: str | None
-    origin: str           # how it was found
-    prefix: str = ""      # of ``sgemm_`` and all other names in the library
+    origin: str  # how it was found
+    prefix: str = ""  # of ``sgemm_`` and all other names in the library
 
     @property
     def defines(self) -> list[str]:
@@ -39,8 +42,9 @@ class Blas:
         """The linker and compiler flags for the engine's setting ``blas__ldflags``."""
         if self.folder is None:
             return f"-l{self.library}"
-        return " ".join([f"-L{self.folder} -l:{self.library} -Wl,-rpath,{self.folder}",
-                         *self.defines])
+        return " ".join(
+            [f"-L{self.folder} -l:{self.library} -Wl,-rpath,{self.folder}", *self.defines]
+        )
 
     @property
     def path(self) -> str | None:

@@ -19,8 +19,9 @@ def engine_name() -> str:
     """Return the requested engine, or the first installed one that runs on this Python."""
     name = os.environ.get("BIHM_ENGINE") or _default_engine()
     if name not in ENGINES:
-        raise InputError(f"engine {name!r} is unknown: use {' or '.join(ENGINES)} "
-                         "(--engine or BIHM_ENGINE)")
+        raise InputError(
+            f"engine {name!r} is unknown: use {' or '.join(ENGINES)} (--engine or BIHM_ENGINE)"
+        )
     return name
 
 
@@ -38,13 +39,15 @@ def device_name() -> str:
     allowed = DEVICES[engine]
     if name not in allowed:
         hint = "" if engine == "pytensor" else "; GPUs are reached with --engine pytensor"
-        raise InputError(f"device {name!r} is not one of engine {engine}: "
-                         f"use {', '.join(allowed)}{hint}")
+        raise InputError(
+            f"device {name!r} is not one of engine {engine}: use {', '.join(allowed)}{hint}"
+        )
     return name
 
 
-def choose(engine: str | None = None, device: str | None = None,
-           threads: int | None = None) -> None:
+def choose(
+    engine: str | None = None, device: str | None = None, threads: int | None = None
+) -> None:
     """Record the choices of the command line; to be called before the engine is imported."""
     for variable, value in (("BIHM_ENGINE", engine), ("BIHM_DEVICE", device)):
         if value:

@@ -26,8 +26,10 @@ def prepare_cache(engine: str) -> Path:
             return folder
     except OSError as error:
         named = f"XDG_CACHE_HOME={given}" if given else f"the cache folder {base}"
-        raise SetupError(f"{named} cannot be written to ({error.strerror}): set XDG_CACHE_HOME "
-                         "to a folder that can, for compiled code") from None
+        raise SetupError(
+            f"{named} cannot be written to ({error.strerror}): set XDG_CACHE_HOME "
+            "to a folder that can, for compiled code"
+        ) from None
 
 
 def find_compiler() -> str | None:
@@ -47,5 +49,6 @@ def require_compiler() -> str:
     if path is None and os.environ.get(ALLOW_WITHOUT) != "1":
         raise SetupError(
             "no C++ compiler found: install g++ (Debian, Ubuntu: apt-get install g++; conda: "
-            f"conda install gxx), or set {ALLOW_WITHOUT}=1 to run without, many times slower")
+            f"conda install gxx), or set {ALLOW_WITHOUT}=1 to run without, many times slower"
+        )
     return path or ""

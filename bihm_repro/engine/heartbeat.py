@@ -1,54 +1,85 @@
 """Connections between host 0 and every other host that notice when one of them is gone.
 
 Each side sends a byte every second. A connection that closes without a farewell, or is silent
-for ``timeout`` seconds, means that the other host has failed. (JAX has heartbeats of its own, but
-aborts the process with a stack trace, and waits for peers that have been killed.)
+for ``silence`` seconds, means that the other host has failed. (JAX has heartbeats of its own, but
+aborts the process with a stack trace when one is missing, or when not all hosts meet.)
 """
 
 from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 
-__all__ = ["Heartbeat", "listen"]
+from bihm_repro.errors import InputError
+
+__all__ = ["Heartbeat"]
 
 INTERVAL = 1.0
 _ALIVE, _FAREWELL = b".", b"q"
-
-
-def listen() -> socket.socket:
-    """Return a listening socket on a free port of all interfaces."""
-    return socket.create_server(("", 0))
+_GREETING = b"bihm"
 
 
 class Heartbeat:
     """Watches connections to other hosts in threads of its own."""
 
-    def __init__(self, on_loss: Callable[[int], None], on_farewell: Callable[[int], None],
-                 timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        on_loss: Callable[[int], None],
+        on_farewell: Callable[[int], None],
+        silence: float = 60.0,
+    ) -> None:
         """``on_loss(host)`` and ``on_farewell(host)`` are called in the watching thread."""
-        self._on_loss, self._on_farewell, self._timeout = on_loss, on_farewell, timeout
+        self._on_loss, self._on_farewell, self._silence = on_loss, on_farewell, silence
         self._connections: list[socket.socket] = []
         self._left = threading.Event()
 
-    def accept(self, server: socket.socket, hosts: int) -> None:
-        """Accept a connection from each host but the first, then watch them."""
-        server.settimeout(self._timeout)
-        for _ in range(hosts - 1):
-            connection, _ = server.accept()
-            connection.settimeout(self._timeout)
-            self._watch(connection, int.from_bytes(connection.recv(4), "big"))
-        server.close()
+    def accept(self, server: socket.socket, hosts: int, number: int, timeout: float) -> None:
+        """Accept a connection from every host but the first and send it ``number``.
 
-    def connect(self, address: tuple[str, int], host_id: int) -> None:
-        """Connect this host to the first, then watch the connection."""
-        connection = socket.create_connection(address, timeout=self._timeout)
-        connection.sendall(host_id.to_bytes(4, "big"))
+        TimeoutError where not all have come within ``timeout`` seconds.
+        """
+        deadline, found = time.monotonic() + timeout, {0: server}
+        with server:
+            while len(found) < hosts:
+                server.settimeout(max(0.01, deadline - time.monotonic()))
+                connection, _ = server.accept()
+                connection.settimeout(self._silence)
+                greeting = connection.recv(8)
+                if not greeting.startswith(_GREETING) or len(greeting) < 8:
+                    connection.close()  # Not one of ours.
+                    continue
+                host = int.from_bytes(greeting[4:], "big")
+                if host in found:
+                    raise InputError(f"--host-id {host} was given to two hosts: each needs its own")
+                found[host] = connection
+        for host, connection in list(found.items())[1:]:
+            connection.sendall(number.to_bytes(4, "big"))
+            self._watch(connection, host)
+
+    def connect(self, address: tuple[str, int], host: int, timeout: float) -> int:
+        """Connect this host with the first, which may start later; return the first's number."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                connection = socket.create_connection(address, timeout=timeout)
+                break
+            except OSError as error:
+                if time.monotonic() + 0.2 > deadline:
+                    raise TimeoutError(str(error)) from None
+                time.sleep(0.2)
+        connection.sendall(_GREETING + host.to_bytes(4, "big"))
+        connection.settimeout(max(0.01, deadline - time.monotonic()))
+        received = connection.recv(4)
+        if len(received) < 4:
+            raise TimeoutError("host 0 has closed the connection")
+        connection.settimeout(self._silence)
         self._watch(connection, 0)
+        return int.from_bytes(received, "big")
 
     def leave(self) -> None:
-        """Say farewell: what happens to the connections from now on is of no interest."""
+        """Say farewell: what happens to the connections from now on is not reported."""
         self._left.set()
         for connection in self._connections:
             try:

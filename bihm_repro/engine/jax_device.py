@@ -30,12 +30,16 @@ def prepare(device: str, threads: int) -> None:
     try:
         import jax
     except ImportError as error:
-        raise SetupError(f"device {device} needs JAX ({error}): pip install "
-                         "'bihm-repro[pytensor]' (GPUs: 'jax[cuda12]')") from None
+        raise SetupError(
+            f"device {device} needs JAX ({error}): pip install "
+            "'bihm-repro[pytensor]' (GPUs: 'jax[cuda12]')"
+        ) from None
     jax_parallel.use_devices(device)
     if device == "gpu" and not _has_gpu(jax):
-        raise SetupError("device gpu: JAX finds no GPU here; install its CUDA build (pip install "
-                         "'jax[cuda12]') on a machine with an NVIDIA driver, or use --device cpu")
+        raise SetupError(
+            "device gpu: JAX finds no GPU here; install its CUDA build (pip install "
+            "'jax[cuda12]') on a machine with an NVIDIA driver, or use --device cpu"
+        )
     # Products in full float32, as on the CPU; a GPU would round weights to ten bits.
     if not os.environ.get("JAX_DEFAULT_MATMUL_PRECISION"):
         jax.config.update("jax_default_matmul_precision", "float32")
@@ -112,8 +116,12 @@ class DeviceFunction:
         self._returned = [i for i in range(len(fgraph.outputs)) if i not in updated]
         self._fetches = fetches
         self._compiled_for: set[tuple[int, ...]] = set()
-        self._compiled = jax.jit(fn, static_argnums=tuple(self._counts),
-                                 donate_argnums=tuple(sorted(set(updated.values()))), **shardings)
+        self._compiled = jax.jit(
+            fn,
+            static_argnums=tuple(self._counts),
+            donate_argnums=tuple(sorted(set(updated.values()))),
+            **shardings,
+        )
 
     def __call__(self, *arguments: Any) -> list[Any]:
         """Return all outputs, the new values of updated variables among them."""
@@ -175,8 +183,9 @@ def _counts(fgraph) -> set[int]:
 
 
 def _is_integer_arithmetic(node) -> bool:
-    return all(v.type.ndim == 0 and v.type.dtype.startswith("int")
-               for v in (*node.inputs, *node.outputs))
+    return all(
+        v.type.ndim == 0 and v.type.dtype.startswith("int") for v in (*node.inputs, *node.outputs)
+    )
 
 
 def _keep_counts_known(jax) -> None:

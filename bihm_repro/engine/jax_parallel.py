@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import socket
 import sys
 import threading
 from typing import Any, NoReturn
@@ -26,8 +27,20 @@ from bihm_repro.engine.notices import announce
 from bihm_repro.engine.parallel import Parallel, requested
 from bihm_repro.errors import InputError, SetupError
 
-__all__ = ["connect", "device_count", "end", "exchange", "leave", "lost", "mesh", "place",
-           "replicated", "share", "share_arrays", "use_devices"]
+__all__ = [
+    "connect",
+    "device_count",
+    "end",
+    "exchange",
+    "leave",
+    "lost",
+    "mesh",
+    "place",
+    "replicated",
+    "share",
+    "share_arrays",
+    "use_devices",
+]
 
 ROWS = "rows"
 # Bytes of a message between hosts that is sent at once.
@@ -50,49 +63,61 @@ def use_devices(device: str) -> None:
     if parallel.hosts > 1:
         connect(parallel)
     if parallel.devices and parallel.devices > len(jax.local_devices()):
-        raise InputError(f"--devices {parallel.devices}: JAX finds {len(jax.local_devices())} on "
-                         "this host")
+        raise InputError(
+            f"--devices {parallel.devices}: JAX finds {len(jax.local_devices())} on this host"
+        )
 
 
 def connect(parallel: Parallel) -> None:
     """Join the other hosts; each then knows the devices of all."""
     import jax
 
-    arguments: dict[str, Any] = {}
-    if parallel.coordinator:
-        arguments = {"coordinator_address": parallel.coordinator, "process_id": parallel.host_id,
-                     "num_processes": parallel.hosts, "cluster_detection_method": "deactivate"}
-    timeout = int(os.environ.get("BIHM_HOSTS_TIMEOUT") or 300)
-    where = parallel.coordinator or "the launcher's coordinator"
+    global _heartbeat
+    _heartbeat = heartbeat.Heartbeat(lambda host: lost(f"host {host}"), _finished)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_enable_preemption_service", False)
+    if not parallel.coordinator:  # JAX asks the launcher
+        jax.distributed.initialize(heartbeat_timeout_seconds=_JAX_TIMEOUT)
+        port = share(_free_port())
+        _meet(_heartbeat, parallel, share(socket.gethostname()), port)
+        return
+    host, _, port = parallel.coordinator.rpartition(":")
+    jax_port = _meet(_heartbeat, parallel, host.strip("[]"), int(port))
+    jax.distributed.initialize(
+        f"{host}:{jax_port}",
+        parallel.hosts,
+        parallel.host_id,
+        cluster_detection_method="deactivate",
+        heartbeat_timeout_seconds=_JAX_TIMEOUT,
+    )
+
+
+def _meet(watched: heartbeat.Heartbeat, parallel: Parallel, host: str, port: int) -> int:
+    """Connect host 0 at ``host``:``port`` with all others; return the port for JAX."""
+    timeout = float(os.environ.get("BIHM_HOSTS_TIMEOUT") or 300)
+    where = f"{host}:{port}"
     try:
         with announce(f"waiting for {parallel.hosts} hosts at {where}"):
-            jax.distributed.initialize(**arguments, initialization_timeout=timeout,
-                                       heartbeat_timeout_seconds=_JAX_TIMEOUT)
-    except (RuntimeError, ValueError) as error:
-        first = (str(error).splitlines() or [""])[0]
-        raise SetupError(f"not all of {parallel.hosts} hosts met at {where} within {timeout} s "
-                         f"({first}); start the same command on each, with its own "
-                         "--host-id") from None
-    _watch(parallel)
+            if parallel.host_id:
+                return watched.connect((host, port), parallel.host_id, timeout)
+            number = _free_port()
+            watched.accept(socket.create_server((host, port)), parallel.hosts, number, timeout)
+            return number
+    except TimeoutError:
+        raise SetupError(
+            f"not all of {parallel.hosts} hosts met at {where} within {timeout:g} s: "
+            "start the same command on each, with its own --host-id"
+        ) from None
+    except OSError as error:
+        raise SetupError(
+            f"host 0 cannot listen at {where} ({error.strerror or error}): give its "
+            "own address and a free port"
+        ) from None
 
 
-def _watch(parallel: Parallel) -> None:
-    """Start the heartbeat; its address is shared through JAX."""
-    import socket
-
-    global _heartbeat
-    watched = heartbeat.Heartbeat(lambda host: lost(f"host {host}"), _finished)
-    if parallel.host_id == 0:
-        server = heartbeat.listen()
-        host = parallel.coordinator.rsplit(":", 1)[0] or socket.gethostname()
-        share([host, server.getsockname()[1]])
-        watched.accept(server, parallel.hosts)
-    else:
-        host, port = share(None)
-        watched.connect((host, port), parallel.host_id)
-    _heartbeat = watched
+def _free_port() -> int:
+    with socket.create_server(("", 0)) as probe:
+        return probe.getsockname()[1]
 
 
 def end(status: int) -> NoReturn:
@@ -107,9 +132,11 @@ def end(status: int) -> NoReturn:
 def lost(name: str) -> NoReturn:
     """Report that a host is gone, once, and end."""
     _reporting.acquire()  # Never released: a second thread that finds out waits for the end.
-    print(f"bihm: error: {name} is gone; the run folder is saved up to its last checkpoint: start "
-          "the same command on every host again to resume, with any number of hosts and devices",
-          file=sys.stderr)
+    print(
+        f"bihm: error: {name} is gone; the run folder is saved up to its last checkpoint: start "
+        "the same command on every host again to resume, with any number of hosts and devices",
+        file=sys.stderr,
+    )
     end(2)
 
 
@@ -174,14 +201,14 @@ def exchange(message: Any) -> list[Any]:
     lengths = [int.from_bytes(packet[:4].tobytes(), "big") for packet in packets]
     if max(lengths) > PACKET - 4:
         packets = _gather(_packet(data, max(lengths) + 4))
-    return [json.loads(packet[4:4 + n].tobytes()) for packet, n in zip(packets, lengths)]
+    return [json.loads(packet[4 : 4 + n].tobytes()) for packet, n in zip(packets, lengths)]
 
 
 def _packet(data: np.ndarray, size: int) -> np.ndarray:
     """Return the length of ``data`` and what fits of it in ``size`` bytes."""
     packet = np.zeros(size, np.uint8)
     packet[:4] = np.frombuffer(len(data).to_bytes(4, "big"), np.uint8)
-    packet[4:4 + len(data)] = data[:size - 4]
+    packet[4 : 4 + len(data)] = data[: size - 4]
     return packet
 
 

@@ -17,8 +17,10 @@ __all__ = ["Parallel", "choose_parallel", "requested", "several_hosts"]
 
 _VARIABLES = ("BIHM_DEVICES", "BIHM_HOSTS", "BIHM_HOST_ID", "BIHM_COORDINATOR")
 # The number of processes and the process of a job step, as the launchers give them to each.
-_LAUNCHERS = (("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
-              ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
+_LAUNCHERS = (
+    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+)
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,12 @@ class Parallel:
     """HOST:PORT of host 0; empty where JAX detects the launcher's."""
 
 
-def choose_parallel(devices: int | None = None, hosts: int | None = None,
-                    host_id: int | None = None, coordinator: str | None = None) -> None:
+def choose_parallel(
+    devices: int | None = None,
+    hosts: int | None = None,
+    host_id: int | None = None,
+    coordinator: str | None = None,
+) -> None:
     """Record and check the options of the command line, after those of ``choice.choose``."""
     for variable in _VARIABLES:
         os.environ.pop(variable, None)
@@ -53,8 +59,9 @@ def choose_parallel(devices: int | None = None, hosts: int | None = None,
 def requested() -> Parallel:
     """Return what :func:`choose_parallel` recorded."""
     devices, hosts, host_id, coordinator = (os.environ.get(name) for name in _VARIABLES)
-    return Parallel(int(devices) if devices else None, int(hosts or 1), int(host_id or 0),
-                    coordinator or "")
+    return Parallel(
+        int(devices) if devices else None, int(hosts or 1), int(host_id or 0), coordinator or ""
+    )
 
 
 def several_hosts() -> bool:
@@ -73,19 +80,26 @@ def _launched() -> tuple[int, int, str]:
 
 def _check_engine(option: str) -> None:
     if engine_name() == "theano":
-        raise InputError(f"{option}: theano runs on one device of one host; use --engine pytensor "
-                         f"--device {' or '.join(JAX_DEVICES)}")
+        raise InputError(
+            f"{option}: theano runs on one device of one host; use --engine pytensor "
+            f"--device {' or '.join(JAX_DEVICES)}"
+        )
     if device_name() not in JAX_DEVICES:
-        raise InputError(f"{option}: device {device_name()} is not parallel over devices or hosts; "
-                         f"use --device {' or '.join(JAX_DEVICES)}")
+        raise InputError(
+            f"{option}: device {device_name()} is not parallel over devices or hosts; "
+            f"use --device {' or '.join(JAX_DEVICES)}"
+        )
 
 
 def _check(devices: int | None, hosts: int, host_id: int, coordinator: str) -> None:
     if devices is not None and devices < 1:
         raise InputError(f"--devices {devices}: at least 1 is needed")
     if hosts < 1 or not 0 <= host_id < hosts:
-        raise InputError(f"--hosts {hosts} --host-id {host_id}: hosts are numbered from 0 to the "
-                         "number of hosts less 1")
+        raise InputError(
+            f"--hosts {hosts} --host-id {host_id}: hosts are numbered from 0 to the "
+            "number of hosts less 1"
+        )
     if coordinator and not re.fullmatch(r".+:[0-9]{1,5}", coordinator):
-        raise InputError(f"--coordinator {coordinator!r}: HOST:PORT of host 0 is needed, such as "
-                         "10.0.0.1:29500")
+        raise InputError(
+            f"--coordinator {coordinator!r}: HOST:PORT of host 0 is needed, such as 10.0.0.1:29500"
+        )

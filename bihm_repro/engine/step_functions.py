@@ -46,9 +46,14 @@ class AsyncSteps:
     long, and steps longer than that have no overhead worth hiding.
     """
 
-    def __init__(self, step: Callable[[Any], Any], fetch: Callable[[list[Any]], list[Any]],
-                 limit: int = 16, seconds: float = 0.05,
-                 clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        step: Callable[[Any], Any],
+        fetch: Callable[[list[Any]], list[Any]],
+        limit: int = 16,
+        seconds: float = 0.05,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         """Take the compiled step, and ``fetch``, which waits for a list of its values."""
         self.group_size = 1
         self._step, self._fetch = step, fetch

@@ -20,8 +20,24 @@ from bihm_repro.engine.notices import announce
 from bihm_repro.engine.step_functions import AsyncSteps, BlockingSteps, StepFunction
 from bihm_repro.engine.types import Compiled, Updates, Variable
 
-__all__ = ["Apply", "COp", "MethodNotDefined", "T", "blas", "device", "device_count", "engine",
-           "floatX", "function", "grad", "on_jax", "shared", "step_function", "threads", "version"]
+__all__ = [
+    "Apply",
+    "COp",
+    "MethodNotDefined",
+    "T",
+    "blas",
+    "device",
+    "device_count",
+    "engine",
+    "floatX",
+    "function",
+    "grad",
+    "on_jax",
+    "shared",
+    "step_function",
+    "threads",
+    "version",
+]
 
 engine, device = engine_name(), device_name()
 _backend = load(engine, device)
@@ -42,8 +58,13 @@ def device_count() -> int:
     return jax_parallel.device_count()
 
 
-def function(inputs: list[Variable], outputs: Any, updates: Updates | None = None,
-             name: str | None = None, **options: Any) -> Compiled:
+def function(
+    inputs: list[Variable],
+    outputs: Any,
+    updates: Updates | None = None,
+    name: str | None = None,
+    **options: Any,
+) -> Compiled:
     """Compile; Ops may overwrite a shared variable that the same call updates.
 
     ``name`` says what is compiled in a notice, where compiling takes longer than a second.
@@ -53,12 +74,14 @@ def function(inputs: list[Variable], outputs: Any, updates: Updates | None = Non
 
         options.setdefault("mode", jax_device.mode())
     with announce(f"compiling {name or 'a function'} (about 40 s the first time)"):
-        return _backend.module.function(inputs, outputs, updates=updates, name=name,
-                                        accept_inplace=True, **options)
+        return _backend.module.function(
+            inputs, outputs, updates=updates, name=name, accept_inplace=True, **options
+        )
 
 
-def step_function(x: Variable, outputs: list[Variable], updates: Updates,
-                  name: str | None = None) -> StepFunction:
+def step_function(
+    x: Variable, outputs: list[Variable], updates: Updates, name: str | None = None
+) -> StepFunction:
     """Compile a step of input ``x``, to be called with a list of inputs."""
     if not on_jax:
         return BlockingSteps(function([x], outputs, updates=updates, name=name))

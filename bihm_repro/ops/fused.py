@@ -16,8 +16,10 @@ BLOCK_FLOATS = 262144
 GRADIENT_ROWS = 2048
 
 # Each builds on those before it.
-_KERNELS = "".join((Path(__file__).parent / name).read_text(encoding="utf-8")
-                   for name in ("rows.h", "products.h", "layers.h"))
+_KERNELS = "".join(
+    (Path(__file__).parent / name).read_text(encoding="utf-8")
+    for name in ("rows.h", "products.h", "layers.h")
+)
 _ARRAYS = """
 namespace bihm {
 // A new reference to `array`, copied only where it is not laid out row by row.
@@ -61,8 +63,10 @@ class FusedOp(COp):
 
     def c_support_code(self, **kwargs) -> str:
         """Return the kernels and the functions that access arrays."""
-        sizes = (f"#define BIHM_BLOCK_FLOATS {BLOCK_FLOATS}\n"
-                 f"#define BIHM_GRADIENT_ROWS {GRADIENT_ROWS}\n")
+        sizes = (
+            f"#define BIHM_BLOCK_FLOATS {BLOCK_FLOATS}\n"
+            f"#define BIHM_GRADIENT_ROWS {GRADIENT_ROWS}\n"
+        )
         return sizes + _KERNELS + _ARRAYS
 
     def c_compile_args(self, **kwargs) -> list[str]:
@@ -90,8 +94,13 @@ class FusedOp(COp):
 
     def require_float32(self, node) -> None:
         """Leave other types than float32, which the C code is for, to ``perform``."""
-        if any(v.type.dtype.startswith("float") and v.type.dtype != "float32"
-               for v in list(node.inputs) + list(node.outputs)) or blas is None:
+        if (
+            any(
+                v.type.dtype.startswith("float") and v.type.dtype != "float32"
+                for v in list(node.inputs) + list(node.outputs)
+            )
+            or blas is None
+        ):
             raise MethodNotDefined("c_code: only float32 is fused")
 
 

@@ -1,7 +1,7 @@
 """The random numbers of ``random_numbers`` in JAX: the same bits, for shapes known when compiled.
 
-Only 32-bit additions, rotations and exclusive ors are needed, so XLA makes the numbers in the
-loop that uses them.
+Only 32-bit additions, rotations and exclusive ors are needed, so XLA computes the numbers
+in the loop that uses them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def threefry2x32(key: tuple, counter: tuple) -> tuple:
 
 
 def _words(number) -> tuple:
-    """Low and high 32 bits of a whole number, which may have 32 bits only."""
+    """Return the low and the high 32 bits of an integer array of 32 or 64 bits."""
     number = jnp.asarray(number)
     low = number.astype(jnp.uint32)
     if number.dtype.itemsize < 8:
@@ -38,12 +38,12 @@ def _words(number) -> tuple:
 
 
 def draw_key(seed, draw) -> tuple:
-    """The key of draw number ``draw`` under ``seed``."""
+    """Return the key of draw number ``draw`` under ``seed``."""
     return threefry2x32(_words(seed), _words(draw))
 
 
 def random_bits(seed, draw, rows: int, columns: int):
-    """Random 32-bit words of shape ``(rows, columns)``; the numbers of both must be Python's."""
+    """Return random 32-bit words of shape ``(rows, columns)``, both Python integers."""
     if rows < 1 or columns < 1:
         raise ValueError(f"{rows} rows of {columns} random numbers: a count is below 1")
     blocks = -(-columns // 16)
@@ -55,6 +55,6 @@ def random_bits(seed, draw, rows: int, columns: int):
 
 
 def uniform(seed, draw, rows: int, columns: int):
-    """Uniform float32 of shape ``(rows, columns)``: midpoints of 2**23 equal parts of (0, 1)."""
+    """Return float32 ``(rows, columns)``: midpoints of 2**23 equal parts of (0, 1)."""
     bits = random_bits(seed, draw, rows, columns)
     return ((bits >> 9).astype(jnp.float32) + jnp.float32(0.5)) * jnp.float32(2.0**-23)

@@ -36,18 +36,34 @@ def test_the_defaults_that_help_states_are_the_recipes():
     from bihm_repro.recipes.recipe import EvaluationRecipe
 
     defaults = EvaluationRecipe()
-    text = " ".join(build_parser(["evaluate"])._subparsers._group_actions[0]
-                    .choices["evaluate"].format_help().split())
-    for value in (",".join(map(str, defaults.samples)), defaults.z_samples, defaults.z_inner,
-                  defaults.ess_samples, defaults.ess_examples):
+    text = " ".join(
+        build_parser(["evaluate"])
+        ._subparsers._group_actions[0]
+        .choices["evaluate"]
+        .format_help()
+        .split()
+    )
+    for value in (
+        ",".join(map(str, defaults.samples)),
+        defaults.z_samples,
+        defaults.z_inner,
+        defaults.ess_samples,
+        defaults.ess_examples,
+    ):
         assert f"the recipe's, {value})" in text
 
 
 def test_a_command_imports_no_other_command():
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; from bihm_repro.cli.main import build_parser; "
-         "build_parser(['doctor']); print('bihm_repro.cli.train' in sys.modules)"],
-        capture_output=True, text=True)
+        [
+            sys.executable,
+            "-c",
+            "import sys; from bihm_repro.cli.main import build_parser; "
+            "build_parser(['doctor']); print('bihm_repro.cli.train' in sys.modules)",
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == "False\n", done.stderr
 
 
@@ -60,7 +76,9 @@ def test_completion_scripts_name_every_command(shell, capsys):
 
 def test_output_survives_an_ascii_terminal():
     done = subprocess.run(
-        [sys.executable, "-m", "bihm_repro", "evaluate", "caf\u00e9-\u2192"], capture_output=True,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"})
+        [sys.executable, "-m", "bihm_repro", "evaluate", "caf\u00e9-\u2192"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
     assert done.returncode == 2
     assert done.stderr.startswith(b"bihm: error: caf?-?") and done.stderr.count(b"\n") == 1

@@ -18,8 +18,12 @@ from bihm_repro.errors import InputError, SetupError
 
 def python(code: str, **environment) -> subprocess.CompletedProcess:
     """Run ``code`` in a new process, where the engine is not loaded yet."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                          env={**os.environ, **environment})
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
 
 
 def test_only_the_engine_imports_the_engine():
@@ -34,15 +38,21 @@ def test_only_the_engine_imports_the_engine():
                 continue
             with open(path, encoding="utf-8") as handle:
                 lines = [line.strip() for line in handle]
-            offenders += [path for line in lines
-                          if line.startswith(("import theano", "from theano", "import pytensor",
-                                              "from pytensor"))]
+            offenders += [
+                path
+                for line in lines
+                if line.startswith(
+                    ("import theano", "from theano", "import pytensor", "from pytensor")
+                )
+            ]
     assert offenders == []
 
 
 def test_import_of_the_package_loads_no_engine():
-    done = python("import bihm_repro, bihm_repro.cli.main, sys; "
-                  "print([m for m in sys.modules if m in ('theano', 'pytensor', 'jax')])")
+    done = python(
+        "import bihm_repro, bihm_repro.cli.main, sys; "
+        "print([m for m in sys.modules if m in ('theano', 'pytensor', 'jax')])"
+    )
     assert done.stdout.strip() == "[]", done.stderr
 
 
@@ -56,14 +66,21 @@ def test_unknown_engines_and_devices_are_named(monkeypatch):
         choice.device_name()
 
 
-@pytest.mark.parametrize(("installed", "version", "expected"), [
-    ({"theano", "pytensor"}, (3, 11), "theano"), ({"pytensor"}, (3, 11), "pytensor"),
-    ({"theano", "pytensor"}, (3, 12), "pytensor"), (set(), (3, 11), "theano"),
-    (set(), (3, 12), "pytensor")])
+@pytest.mark.parametrize(
+    ("installed", "version", "expected"),
+    [
+        ({"theano", "pytensor"}, (3, 11), "theano"),
+        ({"pytensor"}, (3, 11), "pytensor"),
+        ({"theano", "pytensor"}, (3, 12), "pytensor"),
+        (set(), (3, 11), "theano"),
+        (set(), (3, 12), "pytensor"),
+    ],
+)
 def test_the_default_is_the_engine_that_is_installed(monkeypatch, installed, version, expected):
     monkeypatch.delenv("BIHM_ENGINE", raising=False)
-    monkeypatch.setattr(choice.importlib.util, "find_spec",
-                        lambda name: object() if name in installed else None)
+    monkeypatch.setattr(
+        choice.importlib.util, "find_spec", lambda name: object() if name in installed else None
+    )
     monkeypatch.setattr(choice.sys, "version_info", version)
     assert choice.engine_name() == expected
 
@@ -80,11 +97,17 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_an_engine_that_cannot_be_imported_is_one_line_with_the_fix():
-    done = subprocess.run([sys.executable, "-c", BROKEN, "doctor"], capture_output=True, text=True,
-                          env={**os.environ, "BIHM_ENGINE": symbolic.engine})
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN, "doctor"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "BIHM_ENGINE": symbolic.engine},
+    )
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert (f"problem: {symbolic.engine} cannot be imported with numpy 1.26.4 "
-            "(AttributeError: module 'numpy' has no 'bool'): make setup") in done.stdout
+    assert (
+        f"problem: {symbolic.engine} cannot be imported with numpy 1.26.4 "
+        "(AttributeError: module 'numpy' has no 'bool'): make setup"
+    ) in done.stdout
 
 
 def test_doctor_names_packages_that_do_not_fit(monkeypatch, capsys):
@@ -92,9 +115,17 @@ def test_doctor_names_packages_that_do_not_fit(monkeypatch, capsys):
 
     from bihm_repro.cli import doctor
 
-    monkeypatch.setattr(metadata, "requires", lambda name: [
-        "numpy>=1.2", "scipy==0.1; extra == 'theano'", "scipy==0.2; extra == 'pytensor'",
-        "no-such-package>=3", "other; extra == 'test'"])
+    monkeypatch.setattr(
+        metadata,
+        "requires",
+        lambda name: [
+            "numpy>=1.2",
+            "scipy==0.1; extra == 'theano'",
+            "scipy==0.2; extra == 'pytensor'",
+            "no-such-package>=3",
+            "other; extra == 'test'",
+        ],
+    )
     monkeypatch.setenv("BIHM_ENGINE", "pytensor")
     first, second = doctor._package_problems()
     assert first.startswith("scipy ")
@@ -105,8 +136,11 @@ def test_doctor_names_packages_that_do_not_fit(monkeypatch, capsys):
 def test_a_cache_folder_that_cannot_be_used_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     done = subprocess.run(
-        [sys.executable, "-m", "bihm_repro", "doctor", "--quick"], capture_output=True, text=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file")})
+        [sys.executable, "-m", "bihm_repro", "doctor", "--quick"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file")},
+    )
     assert done.returncode == 1
     assert f"problem: XDG_CACHE_HOME={tmp_path / 'file'} cannot be written to" in done.stdout
     assert "Traceback" not in done.stderr
@@ -114,8 +148,11 @@ def test_a_cache_folder_that_cannot_be_used_is_one_line(tmp_path):
 
 def test_a_cache_folder_may_have_any_name(tmp_path):
     folder = tmp_path / "a,b #c'd"
-    done = python(f"import bihm_repro.engine.symbolic, {symbolic.engine} as e; "
-                  "print(e.config.base_compiledir)", XDG_CACHE_HOME=str(folder))
+    done = python(
+        f"import bihm_repro.engine.symbolic, {symbolic.engine} as e; "
+        "print(e.config.base_compiledir)",
+        XDG_CACHE_HOME=str(folder),
+    )
     assert done.stdout.strip() == str(folder / "bihm-repro" / symbolic.engine), done.stderr
 
 
@@ -148,8 +185,11 @@ def test_threads_are_checked(monkeypatch):
 def test_a_blas_is_found_without_any_flags():
     found = blas.find_blas()
     assert found is not None
-    done = python("from bihm_repro.engine.blas import find_blas; print(find_blas().library)",
-                  THEANO_FLAGS="", PYTENSOR_FLAGS="")
+    done = python(
+        "from bihm_repro.engine.blas import find_blas; print(find_blas().library)",
+        THEANO_FLAGS="",
+        PYTENSOR_FLAGS="",
+    )
     assert done.returncode == 0 and done.stdout.strip(), done.stderr
 
 
@@ -157,7 +197,10 @@ def test_the_users_own_blas_wins(monkeypatch):
     monkeypatch.setenv("THEANO_FLAGS", "floatX=float32,blas__ldflags=-L/opt/lib -lmine,mode=X")
     found = blas.find_blas()
     assert (found.folder, found.library, found.origin) == (
-        "/opt/lib", "libmine.so", "named by the user's flags")
+        "/opt/lib",
+        "libmine.so",
+        "named by the user's flags",
+    )
 
 
 def test_no_compiler_is_an_error_not_a_slow_run(monkeypatch):
@@ -170,8 +213,12 @@ def test_no_compiler_is_an_error_not_a_slow_run(monkeypatch):
 
 
 def test_no_compiler_on_the_command_line_is_one_line_and_status_1():
-    done = subprocess.run([sys.executable, "-m", "bihm_repro", "doctor"], capture_output=True,
-                          text=True, env={**os.environ, "PATH": "/nowhere", "CXX": ""})
+    done = subprocess.run(
+        [sys.executable, "-m", "bihm_repro", "doctor"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": "/nowhere", "CXX": ""},
+    )
     assert done.returncode == 1
     assert "problem: no C++ compiler found" in done.stdout
     assert "Traceback" not in done.stderr
@@ -192,8 +239,10 @@ def test_products_go_through_the_compiled_engine():
     assert np.array_equal(found, x @ x.T)
 
 
-@pytest.mark.parametrize("arguments", [["train", "no-such-recipe"], ["evaluate", "no-such-run"],
-                                       ["evaluate", ".", "--threads", "0"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["train", "no-such-recipe"], ["evaluate", "no-such-run"], ["evaluate", ".", "--threads", "0"]],
+)
 def test_bad_input_is_one_line_and_status_2(arguments, capsys):
     assert main(arguments) == 2
     err = capsys.readouterr().err

@@ -21,8 +21,13 @@ if engine != "pytensor" or importlib.util.find_spec("jax") is None:
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {**os.environ, "BIHM_ENGINE": "pytensor", "BIHM_DEVICE": "jax-cpu",
-               "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {
+    **os.environ,
+    "BIHM_ENGINE": "pytensor",
+    "BIHM_DEVICE": "jax-cpu",
+    "PYTHONPATH": str(ROOT),
+    "OMP_NUM_THREADS": "1",
+}
 
 DEVICES = """
 import os
@@ -67,8 +72,13 @@ print("fine")
 
 def test_one_two_and_eight_devices_agree():
     done = subprocess.run(
-        [sys.executable, "-c", DEVICES], cwd=ROOT, text=True, capture_output=True, check=False,
-        env={**ENVIRONMENT, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"})
+        [sys.executable, "-c", DEVICES],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+        env={**ENVIRONMENT, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+    )
     assert done.stdout == "fine\n", done.stderr[-3000:]
 
 
@@ -104,8 +114,15 @@ def folder(tmp_path_factory):
     """A folder with a recipe and its data, and the run of one device in ``single``."""
     folder = tmp_path_factory.mktemp("hosts")
     (folder / "toy.toml").write_text(RECIPE)
-    assert subprocess.run([sys.executable, "-m", "bihm_repro", "data", "bars", "--out", "data"],
-                          cwd=folder, env=ENVIRONMENT, capture_output=True).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-m", "bihm_repro", "data", "bars", "--out", "data"],
+            cwd=folder,
+            env=ENVIRONMENT,
+            capture_output=True,
+        ).returncode
+        == 0
+    )
     assert wait(train(folder, "single")) == (0, "")
     return folder
 
@@ -115,14 +132,22 @@ def train(folder: Path, out: str, *options: str, script: str = "") -> subprocess
     command = ["-c", script] if script else ["-m", "bihm_repro"]
     return subprocess.Popen(
         [sys.executable, *command, "train", "toy.toml", "--out", out, "--no-evaluate", *options],
-        cwd=folder, env=ENVIRONMENT, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        cwd=folder,
+        env=ENVIRONMENT,
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
 
 
 def wait(process: subprocess.Popen) -> tuple[int, str]:
     """Return the exit status and the lines on standard error that report an error."""
     _, err = process.communicate(timeout=400)
-    lines = [line for line in err.splitlines() if not line.startswith(("compiling", "loading",
-                                                                       "waiting"))]
+    lines = [
+        line
+        for line in err.splitlines()
+        if not line.startswith(("compiling", "loading", "waiting"))
+    ]
     return process.returncode, "\n".join(lines)
 
 
@@ -131,9 +156,21 @@ def start_hosts(folder: Path, out: str, count: int, options=None, scripts=None):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    return [train(folder, out, "--hosts", str(count), "--host-id", str(host), "--coordinator",
-                  address, *(options or {}).get(host, ()), script=(scripts or {}).get(host, ""))
-            for host in range(count)]
+    return [
+        train(
+            folder,
+            out,
+            "--hosts",
+            str(count),
+            "--host-id",
+            str(host),
+            "--coordinator",
+            address,
+            *(options or {}).get(host, ()),
+            script=(scripts or {}).get(host, ""),
+        )
+        for host in range(count)
+    ]
 
 
 def assert_same_run(found: Path, expected: Path) -> None:
@@ -146,7 +183,8 @@ def assert_same_run(found: Path, expected: Path) -> None:
                 np.testing.assert_allclose(values[name], wanted[name], rtol=2e-4, atol=2e-6)
     for column in ("train_log_p", "valid_log_p"):
         assert one.read_log()[column].to_numpy() == pytest.approx(
-            other.read_log()[column].to_numpy(), abs=1e-4)
+            other.read_log()[column].to_numpy(), abs=1e-4
+        )
 
 
 def test_two_hosts_train_the_model_of_one_device(folder):
@@ -181,11 +219,24 @@ def test_a_finished_run_ends_every_host_with_success(folder):
     assert [wait(process) for process in processes] == [(0, ""), (0, "")]
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    (("--devices", "5"), "batch_size 192 does not divide by 5 devices: use --devices, or --set "
-                         "training.batch_size=195"),
-    (("--hosts", "2", "--host-id", "0", "--coordinator", "127.0.0.1:1"),
-     "not all of 2 hosts met at 127.0.0.1:1 within 3 s")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--devices", "5"),
+            "batch_size 192 does not divide by 5 devices: use --devices, or --set "
+            "training.batch_size=195",
+        ),
+        (
+            ("--hosts", "2", "--host-id", "0", "--coordinator", "127.0.0.1:0"),
+            "not all of 2 hosts met at 127.0.0.1:0 within 3 s",
+        ),
+        (
+            ("--hosts", "2", "--host-id", "0", "--coordinator", "192.0.2.1:29500"),
+            "host 0 cannot listen at 192.0.2.1:29500 (",
+        ),
+    ],
+)
 def test_what_cannot_be_run_is_one_line(folder, options, message):
     ENVIRONMENT["BIHM_HOSTS_TIMEOUT"] = "3"
     try:

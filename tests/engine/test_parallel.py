@@ -9,7 +9,7 @@ import pytest
 
 from bihm_repro.cli.main import main
 from bihm_repro.engine import parallel
-from bihm_repro.engine.heartbeat import Heartbeat, listen
+from bihm_repro.engine.heartbeat import Heartbeat
 from bihm_repro.engine.parallel import Parallel, choose_parallel, requested
 from bihm_repro.errors import InputError
 
@@ -51,11 +51,18 @@ def test_launchers_are_detected(monkeypatch, count, index):
     assert requested() == Parallel()
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"devices": 0}, "--devices 0: at least 1"),
-    ({"hosts": 2}, "--hosts, --host-id and --coordinator HOST:PORT are given together"),
-    ({"hosts": 2, "host_id": 2, "coordinator": "a:1"}, "--host-id 2: hosts are numbered from 0"),
-    ({"hosts": 2, "host_id": 0, "coordinator": "a"}, "--coordinator 'a': HOST:PORT of host 0")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"devices": 0}, "--devices 0: at least 1"),
+        ({"hosts": 2}, "--hosts, --host-id and --coordinator HOST:PORT are given together"),
+        (
+            {"hosts": 2, "host_id": 2, "coordinator": "a:1"},
+            "--host-id 2: hosts are numbered from 0",
+        ),
+        ({"hosts": 2, "host_id": 0, "coordinator": "a"}, "--coordinator 'a': HOST:PORT of host 0"),
+    ],
+)
 def test_bad_requests_are_named(options, message):
     with pytest.raises(InputError, match=message):
         choose_parallel(**options)
@@ -67,34 +74,62 @@ def test_other_engines_and_devices_say_that_they_are_not_parallel(monkeypatch, c
     with pytest.raises(InputError, match="--devices: device cpu is not parallel"):
         choose_parallel(2)
     monkeypatch.setenv("BIHM_ENGINE", "theano")
-    assert main(["train", "mnist", "--hosts", "2", "--host-id", "0", "--coordinator", "a:1",
-                 "--out", str(tmp_path)]) == 2
+    assert (
+        main(
+            [
+                "train",
+                "mnist",
+                "--hosts",
+                "2",
+                "--host-id",
+                "0",
+                "--coordinator",
+                "a:1",
+                "--out",
+                str(tmp_path),
+            ]
+        )
+        == 2
+    )
     assert capsys.readouterr().err == (
         "bihm: error: --hosts: theano runs on one device of one host; use --engine pytensor "
-        "--device jax-cpu or gpu\n")
+        "--device jax-cpu or gpu\n"
+    )
 
 
 class Host:
-    """A heartbeat that records what it is told."""
+    """A heartbeat that records what it reports."""
 
-    def __init__(self, timeout=30.0):
+    def __init__(self, silence=30.0):
         self.events, self.happened = [], threading.Event()
-        self.heartbeat = Heartbeat(lambda host: self._note("lost", host),
-                                   lambda host: self._note("farewell", host), timeout)
+        self.heartbeat = Heartbeat(
+            lambda host: self._note("lost", host),
+            lambda host: self._note("farewell", host),
+            silence,
+        )
 
     def _note(self, *event):
         self.events.append(event)
         self.happened.set()
 
 
+def listen():
+    return socket.create_server(("127.0.0.1", 0))
+
+
 @pytest.fixture
 def hosts():
-    """Host 0 connected with host 2."""
-    first, other, server = Host(), Host(), listen()
-    joining = threading.Thread(target=other.heartbeat.connect, args=(server.getsockname(), 2))
+    """Host 0 connected with host 1, after something else has knocked."""
+    first, other, server, numbers = Host(), Host(), listen(), []
+    with socket.create_connection(server.getsockname()) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1")
+    joining = threading.Thread(
+        target=lambda: numbers.append(other.heartbeat.connect(server.getsockname(), 1, 30))
+    )
     joining.start()
-    first.heartbeat.accept(server, 2)
+    first.heartbeat.accept(server, 2, 4321, 30)
     joining.join()
+    assert numbers == [4321]
     yield first, other
     for host in (first, other):
         host.heartbeat.leave()
@@ -103,7 +138,7 @@ def hosts():
 def test_a_farewell_is_no_loss(hosts):
     first, other = hosts
     other.heartbeat.leave()
-    assert first.happened.wait(10) and first.events == [("farewell", 2)]
+    assert first.happened.wait(10) and first.events == [("farewell", 1)]
     first.heartbeat.leave()
     assert other.events == []
 
@@ -115,9 +150,28 @@ def test_a_connection_that_closes_is_a_loss(hosts):
 
 
 def test_a_silent_connection_is_a_loss():
-    first, server = Host(timeout=0.5), listen()
-    connection = socket.create_connection(server.getsockname())
-    connection.sendall((7).to_bytes(4, "big"))
-    first.heartbeat.accept(server, 2)
-    assert first.happened.wait(10) and first.events == [("lost", 7)]
-    connection.close()
+    first, server = Host(silence=0.5), listen()
+    with socket.create_connection(server.getsockname()) as connection:
+        connection.sendall(b"bihm" + (7).to_bytes(4, "big"))
+        first.heartbeat.accept(server, 2, 0, 30)
+        assert first.happened.wait(10) and first.events == [("lost", 7)]
+
+
+def test_hosts_that_do_not_meet_time_out():
+    server = listen()
+    address = server.getsockname()
+    with pytest.raises(OSError, match="timed out"):
+        Host().heartbeat.accept(server, 2, 0, 0.2)
+    with pytest.raises(TimeoutError):
+        Host().heartbeat.connect(address, 1, 0.5)
+
+
+def test_a_host_id_that_is_given_twice_is_named():
+    server = listen()
+    twice = [socket.create_connection(server.getsockname()) for _ in range(2)]
+    for connection in twice:
+        connection.sendall(b"bihm" + (1).to_bytes(4, "big"))
+    with pytest.raises(InputError, match="--host-id 1 was given to two hosts"):
+        Host().heartbeat.accept(server, 3, 0, 30)
+    for connection in twice:
+        connection.close()

@@ -20,8 +20,9 @@ from bihm_repro.engine.symbolic import T, device, engine, function, shared
 from bihm_repro.runs.layout import RunDirectory
 
 if engine != "pytensor":
-    pytest.skip("the engines are compared where the tests run under pytensor",
-                allow_module_level=True)
+    pytest.skip(
+        "the engines are compared where the tests run under pytensor", allow_module_level=True
+    )
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = Path(__file__).resolve().parents[1] / "engine_worker.py"
@@ -29,18 +30,31 @@ THEANO = ROOT / ".venv" / "bin" / "python"
 has_jax = importlib.util.find_spec("jax") is not None
 needs_jax = pytest.mark.skipif(not has_jax, reason="JAX is not in this environment")
 needs_theano = pytest.mark.skipif(
-    not THEANO.exists() or subprocess.run([str(THEANO), "-c", "import scipy"], check=False,
-                                          capture_output=True).returncode != 0,
-    reason="theano's environment .venv is not there (make setup ENGINE=theano)")
+    not THEANO.exists()
+    or subprocess.run(
+        [str(THEANO), "-c", "import scipy"], check=False, capture_output=True
+    ).returncode
+    != 0,
+    reason="theano's environment .venv is not there (make setup ENGINE=theano)",
+)
 
 
 def run_worker(engine_name: str, device_name: str, *tasks: object) -> None:
     """Run ``engine_worker`` under an engine and device."""
     python = str(THEANO) if engine_name == "theano" else sys.executable
-    done = subprocess.run([python, str(WORKER), *map(str, tasks)], cwd=ROOT, text=True,
-                          capture_output=True, check=False,
-                          env={**os.environ, "BIHM_ENGINE": engine_name,
-                               "BIHM_DEVICE": device_name, "PYTHONPATH": str(ROOT)})
+    done = subprocess.run(
+        [python, str(WORKER), *map(str, tasks)],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+        env={
+            **os.environ,
+            "BIHM_ENGINE": engine_name,
+            "BIHM_DEVICE": device_name,
+            "PYTHONPATH": str(ROOT),
+        },
+    )
     assert done.returncode == 0, done.stderr[-2000:]
 
 
@@ -48,8 +62,16 @@ def run_worker(engine_name: str, device_name: str, *tasks: object) -> None:
 def of_theano(tmp_path_factory):
     """100 updates; a run of four epochs; a run that stopped after two."""
     folder = tmp_path_factory.mktemp("theano")
-    run_worker("theano", "cpu", "train", folder / "trained.npz", "until:4", folder / "whole",
-               "until:2", folder / "half")
+    run_worker(
+        "theano",
+        "cpu",
+        "train",
+        folder / "trained.npz",
+        "until:4",
+        folder / "whole",
+        "until:2",
+        folder / "half",
+    )
     return folder
 
 
@@ -69,7 +91,8 @@ def assert_same_run(found: Path, expected: Path) -> None:
         assert value == pytest.approx(wanted[name], abs=2e-5), name
     for column in ("train_log_p", "valid_log_p", "valid_log_p_tilde_star"):
         assert one.read_log()[column].to_numpy() == pytest.approx(
-            other.read_log()[column].to_numpy(), abs=1e-4), column
+            other.read_log()[column].to_numpy(), abs=1e-4
+        ), column
 
 
 @needs_theano
@@ -131,9 +154,14 @@ print("fine")
 
 @needs_jax
 def test_on_jax_parameters_stay_and_counts_may_be_symbolic():
-    done = subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", ON_DEVICE], cwd=ROOT,
-                          text=True, capture_output=True, check=False,
-                          env={**os.environ, "BIHM_DEVICE": "jax-cpu"})
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", ON_DEVICE],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "BIHM_DEVICE": "jax-cpu"},
+    )
     assert done.stdout == "fine\n", done.stderr[-2000:]
 
 
@@ -202,9 +230,14 @@ print("fine")
 
 @needs_jax
 def test_on_jax_the_groups_of_updates_change_no_bit_nor_does_a_pause_inside_one():
-    done = subprocess.run([sys.executable, "-c", GROUPED], cwd=ROOT, text=True,
-                          capture_output=True, check=False,
-                          env={**os.environ, "BIHM_DEVICE": "jax-cpu"})
+    done = subprocess.run(
+        [sys.executable, "-c", GROUPED],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "BIHM_DEVICE": "jax-cpu"},
+    )
     assert done.stdout == "fine\n", done.stderr[-2000:]
 
 
@@ -219,10 +252,26 @@ def test_a_gpu_that_is_not_there_is_one_line_and_status_2(tmp_path):
     if gpu_is_there():
         pytest.skip("there is a GPU")
     (tmp_path / "toy.toml").write_text('dataset = "bars"\n[model]\nlayers = [3]\n')
-    done = subprocess.run([sys.executable, "-m", "bihm_repro", "train", str(tmp_path / "toy.toml"),
-                           "--out", str(tmp_path / "run"), "--data", str(tmp_path / "data"),
-                           "--device", "gpu"], cwd=ROOT, text=True, capture_output=True,
-                          check=False, env={**os.environ, "JAX_PLATFORMS": ""})
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "bihm_repro",
+            "train",
+            str(tmp_path / "toy.toml"),
+            "--out",
+            str(tmp_path / "run"),
+            "--data",
+            str(tmp_path / "data"),
+            "--device",
+            "gpu",
+        ],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "JAX_PLATFORMS": ""},
+    )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and "device gpu: JAX finds no GPU here" in done.stderr
 
@@ -242,8 +291,17 @@ def test_fused_ops_and_products_run_as_c_code():
 
 def test_the_users_flags_win(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", "import bihm_repro.engine.symbolic, pytensor, os;"
-         "print(pytensor.config.base_compiledir, pytensor.config.floatX,"
-         "      os.environ['PYTENSOR_FLAGS'])"], cwd=ROOT, text=True, capture_output=True,
-        check=True, env={**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={tmp_path}"})
+        [
+            sys.executable,
+            "-c",
+            "import bihm_repro.engine.symbolic, pytensor, os;"
+            "print(pytensor.config.base_compiledir, pytensor.config.floatX,"
+            "      os.environ['PYTENSOR_FLAGS'])",
+        ],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={tmp_path}"},
+    )
     assert done.stdout.split() == [str(tmp_path), "float32", f"base_compiledir={tmp_path}"]

@@ -53,19 +53,25 @@ class Agreement(Extension):
         recipe = replace(loop.recipe, initial=InitialRecipe())
         self._compare({"recipe": recipe.fingerprint(), **self.facts, "code": code_fingerprint()})
         record = self._hosts.share(loop.log.to_record())
-        groups = {"parameter": loop.model.get_values(), "rule": loop.rule_state or {},
-                  "best": loop.best or {}}
-        shared = self._hosts.share_arrays({f"{group}/{name}": np.asarray(value)
-                                           for group, values in groups.items()
-                                           for name, value in values.items()})
+        groups = {
+            "parameter": loop.model.get_values(),
+            "rule": loop.rule_state or {},
+            "best": loop.best or {},
+        }
+        shared = self._hosts.share_arrays(
+            {
+                f"{group}/{name}": np.asarray(value)
+                for group, values in groups.items()
+                for name, value in values.items()
+            }
+        )
         received: dict[str, dict[str, np.ndarray]] = {group: {} for group in groups}
         for name, value in shared.items():
             group, _, rest = name.partition("/")
             received[group][rest] = value
         if requested().host_id:
             loop.model.set_values(received["parameter"])
-            loop.resume(TrainingLog.from_record(record), received["rule"],
-                        received["best"] or None)
+            loop.resume(TrainingLog.from_record(record), received["rule"], received["best"] or None)
 
     def after_batch(self, loop: MainLoop) -> None:
         """Agree on stopping, and on the size of the next group."""
@@ -84,15 +90,23 @@ class Agreement(Extension):
         for host, found in enumerate(others, start=1):
             for name, value in first.items():
                 if found[name] != value:
-                    raise InputError(f"host {host} has another {name} than host 0 ({found[name]} "
-                                     f"and {value}): start all hosts with the same {name}")
+                    raise InputError(
+                        f"host {host} has another {name} than host 0 ({found[name]} "
+                        f"and {value}): start all hosts with the same {name}"
+                    )
 
     def _agree(self, loop: MainLoop) -> None:
         log, status = loop.log, loop.log.status
-        received: list[dict[str, Any]] = self._hosts.exchange({
-            "pause": log.pause, "measure_first": log.measure_first, "stop": status.phase_stop,
-            "cut": status.cut_by_budget, "off_schedule": log.off_schedule,
-            "group": loop.update.group_size})
+        received: list[dict[str, Any]] = self._hosts.exchange(
+            {
+                "pause": log.pause,
+                "measure_first": log.measure_first,
+                "stop": status.phase_stop,
+                "cut": status.cut_by_budget,
+                "off_schedule": log.off_schedule,
+                "group": loop.update.group_size,
+            }
+        )
         first = received[0]
         pausing = [one for one in received if one["pause"]]
         log.pause = pausing[0]["pause"] if pausing else ""
