@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +33,13 @@ def run_reader(reader: str, path: Path, output: Path) -> None:
     Raises ValueError where the child refuses the file, crashes or takes too long.
     """
     command = [sys.executable, "-c", _CODE, reader, os.path.abspath(path), str(output), *sys.path]
+    # The buffers of many threads would count as memory.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with tempfile.TemporaryFile() as errors:
         try:
-            done = subprocess.run(command, stderr=errors, timeout=_SECONDS, check=False)
+            done = subprocess.run(
+                command, stderr=errors, timeout=_SECONDS, env=environment, check=False
+            )
         except subprocess.TimeoutExpired:
             raise ValueError(f"reading it took more than {_SECONDS} seconds") from None
         errors.seek(0)
@@ -50,7 +55,8 @@ def main(reader: str, path: str, output: str) -> None:
     read = getattr(importlib.import_module(module), function)
     limit_resources()
     try:
-        np.savez(output, **read(Path(path)))
+        # A prefix, since savez has a parameter named file.
+        np.savez(output, **{f"={name}": array for name, array in read(Path(path)).items()})
     except Exception as error:
         print(" ".join(str(error).split())[:300] or type(error).__name__, file=sys.stderr)
         raise SystemExit(2) from None
@@ -68,4 +74,5 @@ def limit_resources() -> None:
         (resource.RLIMIT_CPU, _SECONDS),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(kind, (limit, limit))
+        with suppress(ValueError, OSError):  # Some systems do not allow a limit to be set.
+            resource.setrlimit(kind, (limit, limit))

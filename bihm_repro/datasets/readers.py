@@ -200,7 +200,7 @@ def read_with_child(reader: str, path: Path) -> dict[str, np.ndarray]:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "arrays.npz"
         run_reader(reader, path, output)
-        return read_npz(output, list)
+        return {name[1:]: array for name, array in read_npz(output, list).items()}
 
 
 def mat_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -85,7 +85,7 @@ FORMATS = {
         [],
     ),
     "bools.csv": (lambda path: FRAME.astype(bool).to_csv(path, index=False), [], ["names"]),
-    "one.mat": (lambda path: scipy.io.savemat(path, {"digits": ROWS}), [], ["digits is train"]),
+    "one.mat": (lambda path: scipy.io.savemat(path, {"file": ROWS}), [], ["file is train"]),
     "sparse.mat": (
         lambda path: scipy.io.savemat(path, {"X": scipy.sparse.csc_matrix(ROWS), "y": ROWS[:, :1]}),
         [],
