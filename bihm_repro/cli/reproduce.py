@@ -145,7 +145,7 @@ def _check(name: str, folder: RunDirectory, args: argparse.Namespace) -> bool:
     wanted = args.check if args.check is not None else args.targets != ["uci"]
     if not wanted:
         return True
-    recorded = folder.read_evaluation()
+    recorded = folder.read_evaluation() or {}
     dataset = _obtain_data(name, folder.recipe, args, alone=False)
     if dataset is None:
         return True

@@ -172,7 +172,7 @@ def _evaluate(folder: RunDirectory, dataset: Dataset, budget: Budget) -> None:
     from bihm_repro.estimators.evaluate import evaluate_run, stored_model
 
     arguments: dict[str, Any] = {}
-    if budget.for_evaluation is not None:
+    if budget.seconds is not None and budget.for_evaluation is not None:
         from bihm_repro.estimators.log_likelihood import samples_per_second
         from bihm_repro.training.budget import fitted_evaluation
 
@@ -188,7 +188,9 @@ def _evaluate(folder: RunDirectory, dataset: Dataset, budget: Budget) -> None:
 def _record_progress(folder: RunDirectory, evaluation: dict[str, Any]) -> None:
     """Bring the progress in evaluation.json up to date: training that found no better model."""
     status = folder.read_status()
-    progress = {name: status[name] for name in ("updates", "finished") if name in status}
+    progress: dict[str, Any] = {
+        name: status[name] for name in ("updates", "finished") if name in status
+    }
     if any(evaluation.get(name) != value for name, value in progress.items()):
         folder.write_evaluation({**evaluation, **progress})
 

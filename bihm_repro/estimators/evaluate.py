@@ -36,7 +36,7 @@ def stored_model(run: RunDirectory, values: Parameters | None = None) -> Model:
     recipe, values = run.recipe, run.read_model() if values is None else values
     data_dim = values.meta.get("data_dim")
     try:
-        if data_dim is None and np.ndim(values.get("q0.W")) != 2:
+        if data_dim is None and np.ndim(values.get("q0.W", 0)) != 2:
             raise InputError("has no matrix q0.W, so this is not the model of a run")
         model = build_model(recipe.model, int(data_dim or values["q0.W"].shape[0]), recipe.seed)
         model.set_values(values)
@@ -74,8 +74,13 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
     ``examples`` evaluates on a random subset only (0: the whole split).
     """
     recipe, status = run.recipe, run.read_status()
-    given = {"samples": tuple(samples) if samples else None, "z_samples": z_samples,
-             "z_inner": z_inner, "ess_samples": ess_samples, "ess_examples": ess_examples}
+    given: dict[str, Any] = {
+        "samples": tuple(samples) if samples else None,
+        "z_samples": z_samples,
+        "z_inner": z_inner,
+        "ess_samples": ess_samples,
+        "ess_examples": ess_examples,
+    }
     settings = replace(recipe.evaluation, **{k: v for k, v in given.items() if v is not None})
     parameters = run.read_model()
     model = stored_model(run, parameters)

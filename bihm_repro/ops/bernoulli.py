@@ -60,7 +60,7 @@ class _LayerOp(FusedOp):
         x, weights, bias = arrays
         return x @ weights + bias
 
-    def _pointers(self, names: list[str]) -> tuple[str, str, str]:
+    def _pointers(self, names: list[str]) -> tuple[str, ...]:
         """C expressions for inputs, weights, bias."""
         if self.affine:
             return tuple(f"bihm::floats(a_{name})" for name in names)
@@ -115,7 +115,7 @@ class SampleLayer(_LayerOp):
         from bihm_repro.ops import jax_forms
 
         *arrays, repeats, seed, draw = inputs
-        return jax_forms.sample_layer(arrays, repeats, seed, draw, self.wants)
+        return jax_forms.sample_layer(tuple(arrays), repeats, seed, draw, self.wants)
 
     def infer_shape(self, *arguments) -> list[tuple]:
         """Rows are inputs times repeats; units come from the weights."""

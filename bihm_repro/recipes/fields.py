@@ -32,7 +32,12 @@ class Setting:
 
 
 def setting(
-    default: Any, rule: Setting, doc: str = "", *, later: bool = False, decides: bool = True,
+    default: Any,
+    rule: Setting | registered,
+    doc: str = "",
+    *,
+    later: bool = False,
+    decides: bool = True,
     compiled: bool = True,
 ) -> Any:
     """Declare a dataclass field with its default and the rule that its values obey.

@@ -291,7 +291,7 @@ class Recipe:
     @classmethod
     def load(cls, path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Recipe:
         """Read the recipe at ``path``, then apply ``overrides`` such as ``model.layers=[9, 3]``."""
-        content = read_recipe(path)
+        content = read_recipe(os.fspath(path))
         return cls.from_dict(content, source=str(path), overrides=overrides)
 
     @classmethod
@@ -299,9 +299,9 @@ class Recipe:
         cls, content: Mapping[str, Any], source: str = "recipe", overrides: Iterable[str] = ()
     ) -> Recipe:
         """Check ``content`` (as read from TOML) and make a recipe of it."""
-        content = copy.deepcopy(dict(content))
+        content = changed = copy.deepcopy(dict(content))
         for override in overrides:
-            _override(content, override)
+            _override(changed, override)
         known = [item.name for item in fields(cls)]
         _refuse_unknown(content, known, "", source)
         values: dict[str, Any] = {}

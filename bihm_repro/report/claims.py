@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bihm_repro.report import paper
 from bihm_repro.report.figures.curves import learning_curves
@@ -149,7 +150,7 @@ def _layers_used(runs: Sequence[Run]) -> Claim:
     text, run = "MNIST: all 12 layers are used", mnist_run(runs)
     if run is None:
         return Claim(text)
-    measured = run.log["active_units"].dropna() if "active_units" in run.log else ()
+    measured: Any = run.log["active_units"].dropna() if "active_units" in run.log else ()
     counts = [int(count) for count in str(measured.iloc[-1]).split()] if len(measured) else []
     if not counts:
         return Claim(text, NOT_RUN, "no active units in the log", (run.name,))

@@ -13,7 +13,7 @@ __all__ = ["answers", "is_up_to_date"]
 def is_up_to_date(evaluation: Mapping[str, Any] | None, model_fingerprint: str,
                   data_fingerprint: str, split: str = "test") -> bool:
     """Whether ``evaluation`` is of these parameters on this split of these data."""
-    return bool(evaluation) and (
+    return evaluation is not None and (
         evaluation.get("model_fingerprint") == model_fingerprint
         and evaluation.get("data_fingerprint") == data_fingerprint
         and evaluation.get("split") == split)

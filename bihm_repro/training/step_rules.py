@@ -40,11 +40,10 @@ def sgd(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any) -> Step:
 def momentum(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
              decay: float = 0.9) -> Step:
     """Descent with momentum: ``v <- decay * v - rate * g``, ``w <- w + v``."""
-    decay = np.float32(decay)
     updates, state = [], []
     for w, g in zip(parameters, gradients):
         velocity = zeros_like(w, "momentum.velocity")
-        step = decay * velocity - rate * g
+        step = np.float32(decay) * velocity - rate * g
         updates += [(velocity, step), (w, w + step)]
         state.append(velocity)
     return Step(updates, state)
@@ -53,12 +52,12 @@ def momentum(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
 def rmsprop(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
             decay: float = 0.9, epsilon: float = 1e-6) -> Step:
     """Descent scaled by a running root mean square: ``w <- w - rate * g / sqrt(r + epsilon)``."""
-    decay, rest, epsilon = np.float32(decay), np.float32(1 - decay), np.float32(epsilon)
+    kept, rest, small = np.float32(decay), np.float32(1 - decay), np.float32(epsilon)
     updates, state = [], []
     for w, g in zip(parameters, gradients):
         mean_square = zeros_like(w, "rmsprop.mean_square")
-        new = decay * mean_square + rest * T.sqr(g)
-        updates += [(mean_square, new), (w, w - rate * g / T.sqrt(new + epsilon))]
+        new = kept * mean_square + rest * T.sqr(g)
+        updates += [(mean_square, new), (w, w - rate * g / T.sqrt(new + small))]
         state.append(mean_square)
     return Step(updates, state)
 

@@ -71,7 +71,7 @@ def _progress(run: Run) -> dict[str, Any]:
 
 def _active_units(log: Any) -> str:
     """The last measurement, layer by layer from the data up."""
-    measured = log["active_units"].dropna() if "active_units" in log else ()
+    measured: Any = log["active_units"].dropna() if "active_units" in log else ()
     return ", ".join(str(measured.iloc[-1]).split()) if len(measured) else ""
 
 

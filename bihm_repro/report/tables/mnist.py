@@ -179,11 +179,11 @@ def _ess_row(
         Cell(dataset),
         Cell(method),
         Cell({"p_star": "p*", "p": "p"}[target]),
-        estimate_cell(run and run.ess(target), marks=marks_of(run)),
+        estimate_cell(run.ess(target) if run else None, marks=marks_of(run)),
         Cell(quoted, quoted_error, 1 if quoted_error is None else 2),
         Cell(ess.get("samples")),
         Cell(ess.get("examples", ess.get("n_examples"))),
-        Cell(run and run.name),
+        Cell(run.name if run else None),
     ]
 
 

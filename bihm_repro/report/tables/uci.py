@@ -90,7 +90,8 @@ def _uci_row(entry: UciSet, run: Run | None) -> list[Cell]:
 
 def summary_line(runs: Sequence[Run]) -> str:
     """Return one sentence: on how many comparable sets -log p is the paper's or better."""
-    reached, behind = [], []
+    reached: list[str] = []
+    behind: list[str] = []
     for entry in paper.UCI:
         run = uci_run(runs, entry)
         if run is not None and comparable(run):
@@ -161,10 +162,10 @@ def rws_table(runs: Sequence[Run]) -> Table:
                 _ours(rws, nll),
                 Cell(quoted),
                 _compared(rws, nll, quoted),
-                _ours(rws, rws and rws.ess("p")),
+                _ours(rws, rws.ess("p") if rws else None),
                 _ours(bihm, negative_log_likelihood(bihm)),
-                _ours(bihm, bihm and bihm.ess("p")),
-                _ours(bihm, bihm and bihm.ess("p_star")),
+                _ours(bihm, bihm.ess("p") if bihm else None),
+                _ours(bihm, bihm.ess("p_star") if bihm else None),
             ]
         )
     columns = (
