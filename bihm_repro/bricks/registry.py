@@ -92,3 +92,17 @@ register(
     prior="bihm_repro.bricks.bernoulli:FactorisedPrior",
     numpy_prior="bihm_repro.bricks.numpy_layer:NumpyFactorised",
 )
+register(
+    "darn",
+    conditional="bihm_repro.bricks.darn:DarnLayer",
+    numpy_conditional="bihm_repro.bricks.numpy_autoregressive:NumpyDarn",
+    prior="bihm_repro.bricks.darn:DarnPrior",
+    numpy_prior="bihm_repro.bricks.numpy_autoregressive:NumpyDarnPrior",
+)
+register(
+    "nade",
+    conditional="bihm_repro.bricks.nade:NadeLayer",
+    numpy_conditional="bihm_repro.bricks.numpy_autoregressive:NumpyNade",
+    prior="bihm_repro.bricks.nade:NadePrior",
+    numpy_prior="bihm_repro.bricks.numpy_autoregressive:NumpyNadePrior",
+)

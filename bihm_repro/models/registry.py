@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 DEFAULT = "bihm"
-OPTIONAL_SETTINGS = ("hidden", "p_layer", "q_layer", "prior")
+OPTIONAL_SETTINGS = ("hidden", "p_layer", "q_layer", "prior", "nade_hidden")
 """Fields of a recipe's ``model`` section that a kind may not have; the others every kind has."""
 
 
@@ -122,7 +122,7 @@ def require(name: str, capability: Capability, what: str = "") -> None:
         )
 
 
-_LAYERS = ("p_layer", "q_layer", "prior")
+_LAYERS = ("p_layer", "q_layer", "prior", "nade_hidden")
 _GAUSSIAN = {"hidden": (500, 500), "weights": "gaussian", "bias": 0.0}
 
 register(
@@ -158,4 +158,12 @@ register(
     capabilities={Capability.ANCESTRAL},
     settings=("hidden",),
     defaults=_GAUSSIAN,
+)
+register(
+    "nade",
+    "bihm_repro.models.nade:Nade",
+    title="NADE",
+    sampler="bihm_repro.samplers.nade:NadeSampler",
+    capabilities={Capability.EXACT_LOG_P, Capability.ANCESTRAL},
+    defaults={"weights": "glorot", "bias": 0.0},
 )

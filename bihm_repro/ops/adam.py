@@ -15,7 +15,8 @@ import numpy as np
 from bihm_repro.engine.symbolic import Apply, T
 from bihm_repro.ops.fused import FusedOp
 
-__all__ = ["AdamUpdate", "CentredAdamUpdate", "adam_update", "centred_adam_update"]
+__all__ = ["AdamUpdate", "CentredAdamUpdate", "adam_update", "centred_adam_update",
+           "upper_triangle"]
 
 
 class _Adam(FusedOp):
@@ -118,15 +119,21 @@ class AdamUpdate(_Adam):
         state, gradient = inputs[:-5], inputs[-5]
         fits = [f"PyArray_SIZE({v}) == PyArray_SIZE(a_{gradient})" for v in state]
         call = (f"ok = bihm::adam({self._state(state)}, bihm::floats(a_{gradient}), 1, "
-                f"PyArray_SIZE(a_{gradient}), {self._settings(inputs[-4:])}, NULL, NULL, NULL);")
+                f"PyArray_SIZE(a_{gradient}), {self._settings(inputs[-4:])}, NULL, NULL, NULL, 1);")
         return self._c_body(state, outputs, [gradient], fits, call, sub["fail"])
 
 
 class CentredAdamUpdate(_Adam):
-    """Overwrites the state of the weights and the bias of a map; see ``centred_adam_update``."""
+    """Overwrites the state of the weights and the bias of a map; see ``centred_adam_update``.
 
-    def __init__(self, *arguments, **settings) -> None:
+    full_rows : the rows of W from here on are strictly upper triangular; None where none are
+    """
+
+    __props__ = (*_Adam.__props__, "full_rows")
+
+    def __init__(self, *arguments, full_rows: int | None = None, **settings) -> None:
         super().__init__(*arguments, **settings)
+        self.full_rows = full_rows
         self.destroy_map = {i: [i] for i in range(2 * self.width)}
 
     def make_node(self, *inputs) -> Apply:
@@ -144,8 +151,10 @@ class CentredAdamUpdate(_Adam):
         numeric, width = numeric or _jax_numpy(), self.width
         *state, gradient, bias_gradient, centre, rate, weight, l1, l2 = inputs
         weights, bias = state[:width], state[width:]
-        new = self.step(numeric, weights, gradient - centre[:, None] * bias_gradient,
-                        [rate, weight, l1, l2])
+        shared = centre[:, None] * bias_gradient
+        if self.full_rows is not None:
+            shared = shared * upper_triangle(*gradient.shape, self.full_rows, gradient.dtype)
+        new = self.step(numeric, weights, gradient - shared, [rate, weight, l1, l2])
         new_bias = self.step(numeric, bias[:3], bias_gradient, [rate, weight, 0, 0])
         new_bias[0] = new_bias[0] - (centre[:, None] * (new[0] - weights[0])).sum(axis=0)
         means = [_averaged(mean, new_bias[0], weight) for mean in bias[3:]]
@@ -164,12 +173,13 @@ class CentredAdamUpdate(_Adam):
         call = f"""
             const npy_intp rows = PyArray_DIMS({gradient})[0], units = PyArray_DIMS({gradient})[1];
             bihm::AdamSettings settings = {self._settings(inputs[-4:])};
+            const npy_intp full_rows = {"rows" if self.full_rows is None else self.full_rows};
             float* shift = bihm::scratch(units + 1);
             ok = shift && bihm::adam({self._state(weights)}, bihm::floats({gradient}), rows, units,
-                settings, bihm::floats({centre}), bihm::floats({bias_gradient}), shift);
+                settings, bihm::floats({centre}), bihm::floats({bias_gradient}), shift, full_rows);
             settings.l1 = settings.l2 = 0.0f;
             ok = ok && bihm::adam({self._state(bias)}, bihm::floats({bias_gradient}), 1, units,
-                settings, NULL, NULL, shift);
+                settings, NULL, NULL, shift, 1);
             std::free(shift);
         """
         return self._c_body(inputs[:2 * self.width], outputs, gradients, fits, call, sub["fail"])
@@ -192,13 +202,24 @@ def adam_update(state: list, gradient, rate, *, average_weight=0.0, l1=0.0, l2=0
 def centred_adam_update(weights: list, bias: list, gradient, bias_gradient, centre, rate, *,
                         average_weight=0.0, l1=0.0, l2=0.0, decay1: float = 0.9,
                         decay2: float = 0.999, epsilon: float = 1e-8,
-                        proximal: bool = False) -> list:
+                        proximal: bool = False, full_rows: int | None = None) -> list:
     """Return the new values of the states ``weights`` and ``bias`` of a linear map, centred.
 
-    ``centre`` (inputs,) is the running mean of the inputs; the rest is as in ``adam_update``.
+    ``centre`` (inputs,) is the running mean of the inputs. The rows of the weights from
+    ``full_rows`` on are strictly upper triangular; the rest is as in ``adam_update``.
     """
-    op = CentredAdamUpdate(decay1, decay2, epsilon, proximal, len(weights) == 4)
+    op = CentredAdamUpdate(decay1, decay2, epsilon, proximal, len(weights) == 4,
+                           full_rows=full_rows)
     return op(*weights, *bias, gradient, bias_gradient, centre, rate, average_weight, l1, l2)
+
+
+def upper_triangle(rows: int, columns: int, full_rows: int, dtype: str) -> np.ndarray:
+    """Return a mask: ones, and from row ``full_rows`` on those above a diagonal only.
+
+    >>> upper_triangle(3, 2, 1, "int").tolist()
+    [[1, 1], [0, 1], [0, 0]]
+    """
+    return np.triu(np.ones((rows, columns), dtype), 1 - full_rows)
 
 
 def _averaged(mean, new, weight):

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 from bihm_repro.ops.jax_random_numbers import uniform
 
-__all__ = ["affine", "sample_layer", "score_layer", "weighted_gradient", "summed_residual"]
+__all__ = ["affine", "repeated", "row_log_probability", "sample_layer", "score_layer",
+           "summed_residual", "weighted_gradient"]
 
 
 def _logits(arrays: tuple):
@@ -27,13 +28,13 @@ def affine(x, weights, bias):
     return x @ weights + bias
 
 
-def _repeated(rows, repeats: int):
+def repeated(rows, repeats: int):
     """Each row ``repeats`` times, side by side."""
     n, units = rows.shape
     return jnp.broadcast_to(rows[:, None, :], (n, repeats, units)).reshape(n * repeats, units)
 
 
-def _row_log_probability(values, logits, mean):
+def row_log_probability(values, logits, mean):
     """Sums over units of v logit - softplus(logit), where ``mean`` is sigmoid(logit).
 
     softplus(a) = max(a, 0) - log sigmoid(|a|): the exponential inside the mean does for both.
@@ -45,10 +46,10 @@ def _row_log_probability(values, logits, mean):
 def sample_layer(arrays: tuple, repeats, seed, draw, wants: str) -> tuple:
     """``arrays`` is (x, W, b) or (logits,); see ``bernoulli.sample_layer``."""
     logits = _logits(arrays)
-    rows = _repeated(logits, int(repeats))
+    rows = repeated(logits, int(repeats))
     mean = jax.nn.sigmoid(rows)
     sample = (uniform(seed, draw, *rows.shape) < mean).astype(rows.dtype)
-    outputs = sample, _row_log_probability(sample, rows, mean)
+    outputs = sample, row_log_probability(sample, rows, mean)
     if wants == "residual":
         return *outputs, mean - sample
     if wants == "mean":
@@ -61,9 +62,9 @@ def score_layer(values, arrays: tuple, wants_residual: bool):
     logits = _logits(arrays)
     if logits.shape[0] % values.shape[0] or logits.shape[1] != values.shape[1]:
         raise ValueError(f"shapes do not fit: values {values.shape}, logits {logits.shape}")
-    values = _repeated(values, logits.shape[0] // values.shape[0])
+    values = repeated(values, logits.shape[0] // values.shape[0])
     mean = jax.nn.sigmoid(logits)
-    log_p = _row_log_probability(values, logits, mean)
+    log_p = row_log_probability(values, logits, mean)
     return (log_p, mean - values) if wants_residual else log_p
 
 

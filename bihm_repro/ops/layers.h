@@ -257,14 +257,15 @@ static inline void adam_row(float* w, float* first, float* second, float* averag
 template <bool Proximal, bool Centred, bool Averaged>
 static void adam_rows(float* w, float* first, float* second, float* average, const float* gradient,
                       npy_intp rows, npy_intp columns, const AdamSettings& s, const float* centre,
-                      const float* bias_gradient, float* shift) {
+                      const float* bias_gradient, float* shift, npy_intp full_rows) {
 #pragma omp parallel num_threads(team_size((double)rows * columns * 16))
     {
         const Range mine = share(columns, 16);
         for (npy_intp i = 0; i < rows; ++i) {
             const npy_intp at = i * columns;
+            const Range used = {std::max(mine.begin, i - full_rows + 1), mine.end};
             adam_row<Proximal, Centred, Averaged>(w + at, first + at, second + at,
-                Averaged ? average + at : nullptr, gradient + at, mine, s,
+                Averaged ? average + at : nullptr, gradient + at, used, s,
                 Centred ? centre[i] : 0.0f, bias_gradient, shift);
         }
     }
@@ -273,12 +274,12 @@ static void adam_rows(float* w, float* first, float* second, float* average, con
 // One step on w (rows, columns), its moments and, where given, its average, in one pass. With
 // `centre` (rows), the gradient is gradient - centre bias_gradient^T, and shift (columns) becomes
 // centre^T (new w - old w). Without it, `shift` where given is subtracted from the new w: the
-// bias's share in the step of its weights.
+// bias's share in the step of its weights. The rows from `full_rows` on are strictly upper triangular.
 static bool adam(float* w, float* first, float* second, float* average, const float* gradient,
                  npy_intp rows, npy_intp columns, const AdamSettings& s, const float* centre,
-                 const float* bias_gradient, float* shift) {
+                 const float* bias_gradient, float* shift, npy_intp full_rows) {
 #define BIHM_ADAM(P, C, A) adam_rows<P, C, A>(w, first, second, average, gradient, rows, columns, \
-                                              s, centre, bias_gradient, shift)
+                                              s, centre, bias_gradient, shift, full_rows)
     if (centre) {
         std::fill(shift, shift + columns, 0.0f);
         if (s.proximal) average ? BIHM_ADAM(true, true, true) : BIHM_ADAM(true, true, false);

@@ -95,6 +95,9 @@ class ModelRecipe:
         "layer type of the top prior",
         later=True,
     )
+    nade_hidden: int = setting(
+        100, allowed.integer(1), "hidden units of each nade layer", later=True
+    )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.engine.symbolic import T, shared
-from bihm_repro.ops.adam import adam_update, centred_adam_update
+from bihm_repro.ops.adam import adam_update, centred_adam_update, upper_triangle
 from bihm_repro.recipes.recipe import Phase, TrainingRecipe
 from bihm_repro.training.step_rules import RULES, Step, adam_rate, clipped, zeros_like
 
@@ -156,13 +156,26 @@ def _level(weights: Any) -> int:
     return int(found.group(1)) if found else 0
 
 
+def _full_rows(weights: Any) -> int | None:
+    """Return the row from which on ``weights`` are strictly upper triangular, if any."""
+    return getattr(weights.tag, "full_rows", None)
+
+
+def _triangular(weights: Any, gradient: Any) -> Any:
+    full_rows = _full_rows(weights)
+    if full_rows is None:
+        return gradient
+    shape = weights.get_value(borrow=True).shape
+    return gradient * upper_triangle(*shape, full_rows, weights.dtype)
+
+
 def plain_step(rule: Any, parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
                penalty: Penalty, centres: Centres, averages: Averages | None = None,
                clip_norm: float = 0.0) -> Step:
     """Return the step of any rule, built from symbolic expressions."""
     of = dict(zip(parameters, gradients))
     for w, bias in centres.biases.items():
-        of[w] = of[w] - centres.new[w].dimshuffle(0, "x") * of[bias]
+        of[w] = of[w] - _triangular(w, centres.new[w].dimshuffle(0, "x") * of[bias])
     ready = [penalty.gradient(w, of[w]) for w in parameters]
     step = rule(parameters, clipped(ready, clip_norm) if clip_norm else ready, rate)
     new = dict(step.updates)
@@ -208,6 +221,7 @@ def fused_step(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any, p
         updates += list(zip(states[w], new))
     for w, bias in centres.biases.items():
         new = centred_adam_update(states[w], states[bias], of[w], of[bias], centres.new[w],
-                                  rate_now, **penalty.scalars(w, rate), **settings)
+                                  rate_now, **penalty.scalars(w, rate), **settings,
+                                  full_rows=_full_rows(w))
         updates += list(zip([*states[w], *states[bias]], new))
     return Step(updates, state)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bihm_repro.engine.symbolic import T, function, shared
+from bihm_repro.ops.adam import upper_triangle
 from bihm_repro.training.step import Averages, Centres, Penalty, fused_step, plain_step
 from bihm_repro.training.step_rules import RULES
 
@@ -21,13 +22,18 @@ RATE = 0.05
 class Regression:
     """Logistic regression of TARGETS on A, trained with one of the steps."""
 
-    def __init__(self, build, weights=W0, bias=B0, centred=True, over=None, mode=PLAIN):
-        self.w = shared(np.asarray(weights, np.float32), name="p0.W")
+    def __init__(self, build, weights=W0, bias=B0, centred=True, over=None, mode=PLAIN,
+                 full_rows=None):
+        mask = np.ones((INPUTS, UNITS), np.float32)
+        if full_rows is not None:
+            mask = upper_triangle(INPUTS, UNITS, full_rows, "float32")
+        self.w = shared(np.asarray(weights * mask, np.float32), name="p0.W")
+        self.w.tag.full_rows = full_rows
         self.b = shared(np.asarray(bias, np.float32), name="p0.b")
         a, values = T.matrix(dtype="float32"), T.matrix(dtype="float32")
         residual = 1 / (1 + T.exp(-(T.dot(a, self.w) + self.b))) - values
         parameters = [self.w, self.b]
-        gradients = [T.dot(a.T, residual), residual.sum(axis=0)]
+        gradients = [T.dot(a.T, residual) * mask, residual.sum(axis=0)]
         centres = Centres({self.w: (self.b, a.mean(axis=0))} if centred else {})
         self.averages = Averages(parameters, over) if over else None
         self.step = build(parameters, gradients, np.float32(RATE), centres, self.averages)
@@ -120,6 +126,26 @@ def test_the_fused_step_equals_the_symbolic_one(proximal, centred):
     assert sorted(v.name for v in one.step.state) == sorted(v.name for v in other.step.state)
     names = {v.name for v in other.step.state}
     assert ("centre.p0.W" in names) == centred and "average.p0.b" in names
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_triangular_weights_stay_triangular(centred):
+    """Rows from the third on; the fused step, and descent on the centred parametrisation."""
+    one = Regression(plain("adam"), centred=centred, full_rows=2)
+    other = Regression(fused(), centred=centred, mode=None, full_rows=2)
+    assert_paths_equal(one.train(), other.train())
+    assert not np.tril(other.w.get_value()[2:]).any()
+    assert np.abs(np.triu(other.w.get_value()[2:], 1) - np.triu(W0[2:], 1)).max() > 0.1
+    if not centred:
+        return
+    (w, b), *_ = Regression(plain("sgd", l1=0.0, l2=0.0), full_rows=2).train(A[:1], TARGETS[:1])
+    mask, centre = upper_triangle(INPUTS, UNITS, 2, "float64"), A[0].mean(axis=0)
+    old = W0 * mask
+    residual = 1 / (1 + np.exp(-(A[0] @ old + B0))) - TARGETS[0]
+    new = old - RATE * mask * ((A[0] - centre).T @ residual)
+    own_bias = B0 + centre @ old - RATE * residual.sum(axis=0)
+    np.testing.assert_allclose(w, new, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(b, own_bias - centre @ new, rtol=1e-4, atol=1e-5)
 
 
 def test_averages_are_means_of_the_path():
