@@ -3,8 +3,8 @@
 With v the units of the layer, ``base`` the share of the layer's inputs in the logits, and s the
 logistic function,
 
-    DARN    logit_i = base_i + sum_{k<i} v_k A_ki                       (Gregor et al., 2014)
-    NADE    logit_i = base_i + V_i . s(start + sum_{k<i} v_k R_k)       (Larochelle and Murray, 2011)
+    DARN    logit_i = base_i + sum_{k<i} v_k A_ki                    (Gregor et al., 2014)
+    NADE    logit_i = base_i + V_i . s(start + sum_{k<i} v_k R_k)    (Larochelle and Murray, 2011)
 
 A (units, units) is strictly upper triangular. R and V are (units, hidden): weights to and from
 hidden units whose inputs begin with ``start``, the share of the layer's inputs. Drawing a layer is

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from bihm_repro.engine.symbolic import T, function
-from bihm_repro.ops.autoregressive import (
-    NadeGradient,
-    SampleDarn,
-    SampleNade,
-    ScoreDarn,
-    ScoreNade,
-)
+from bihm_repro.ops.autoregressive import NadeGradient, SampleDarn, SampleNade, ScoreDarn, ScoreNade
 from bihm_repro.ops.random_numbers import uniform
 
 RNG = np.random.default_rng(0)

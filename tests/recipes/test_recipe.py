@@ -11,6 +11,7 @@ import pytest
 
 from bihm_repro.errors import InputError
 from bihm_repro.files import parse_toml
+from bihm_repro.models.registry import kinds
 from bihm_repro.recipes.fields import boolean, setting
 from bihm_repro.recipes.recipe import SECTIONS, InitialRecipe, Phase, Recipe, find_recipe
 from bihm_repro.recipes.template import template
@@ -102,8 +103,8 @@ def test_overrides_reach_every_section():
 
 
 @pytest.mark.parametrize(("override", "message"), [
-    ("model.kind=bihn", "r.toml: model.kind = 'bihn': must be one of bihm, rws, vae, iwae "
-                        "(did you mean 'bihm'?)"),
+    ("model.kind=bihn", "r.toml: model.kind = 'bihn': must be one of "
+                        f"{', '.join(kinds())} (did you mean 'bihm'?)"),
     ("seed=-1", "r.toml: seed = -1: must be an integer, 0 or more and below 2**63"),
     ("training.l1=nan", "r.toml: training.l1 = nan: must be a finite number, 0 or more"),
     ("training.control_variate=1", "r.toml: training.control_variate = 1: must be true or false"),
