@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,21 +163,27 @@ def _features(frame: pandas.DataFrame, options: ImportOptions, say: Say) -> np.n
         say(f"the column {str(index)!r} has the numbers of the rows: it is left out")
         left_out.append(index)
     frame = frame.drop(columns=left_out)
-    for column in frame.columns:
-        values = frame[column]
-        if values.dtype.kind not in "biuf":
-            text = next((value for value in values if not _is_number(str(value))), values.iloc[0])
-            raise InputError(
-                f"column {column} holds text such as {str(text)!r}; leave it out with --label "
-                f"{column} or --drop {column}, or encode it as columns of 0 and 1"
-            )
-        if values.isna().any():
-            row = int(values.isna().to_numpy().argmax())
-            raise InputError(
-                f"column {column} has no value in row {row}; leave the column out with --drop "
-                f"{column}, or fill in the value"
-            )
+    texts = [column for column in frame.columns if frame[column].dtype.kind not in "biuf"]
+    if texts:
+        values = frame[texts[0]]
+        text = next((value for value in values if not _is_number(str(value))), values.iloc[0])
+        raise InputError(
+            f"column {texts[0]} holds text such as {str(text)!r}; leave out the columns of text "
+            f"with --drop {_quoted(texts)}, or encode them as columns of 0 and 1"
+        )
+    gaps = [column for column in frame.columns if frame[column].isna().any()]
+    if gaps:
+        row = int(frame[gaps[0]].isna().to_numpy().argmax())
+        raise InputError(
+            f"column {gaps[0]} has no value in row {row}; leave out the columns with gaps with "
+            f"--drop {_quoted(gaps)}, or fill in the values"
+        )
     return frame.to_numpy(dtype=np.float32)
+
+
+def _quoted(columns: Iterable[object]) -> str:
+    """Return the names of columns as a shell reads them."""
+    return " ".join(shlex.quote(str(column)) for column in columns)
 
 
 def read_table(path: Path, suffix: str, options: ImportOptions, say: Say) -> np.ndarray:

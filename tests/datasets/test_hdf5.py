@@ -1,6 +1,7 @@
 """Data files: Fuel's layout, the digest, files of others, and conversions that are killed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -236,3 +237,16 @@ def test_a_killed_conversion_leaves_the_old_file_or_the_new_one(tmp_path, moment
     assert len(leftovers) == (moment != "after the rename")
     convert("bars", tmp_path, fresh=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["bars.hdf5"]
+
+
+def test_the_advice_for_a_file_without_a_split_works(tmp_path, bihm):
+    with h5py.File("mine.hdf5", "w") as file:
+        file["features"] = np.eye(30, 9, dtype=np.uint8)
+        table_of(file, [THIRDS[0], THIRDS[2]])
+    with pytest.raises(InputError, match="no split 'valid', only train, test") as caught:
+        load_dataset("mine.hdf5")
+    command = re.search(r"`bihm data (import [^`]+)`", str(caught.value))[1]
+    status, _, errors = bihm(*command.split())
+    assert status == 0, errors
+    sizes = [len(rows) for rows in load_dataset("mine_split").splits.values()]
+    assert sizes == [18, 2, 10]

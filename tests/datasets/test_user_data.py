@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import re
+import shlex
 import sys
 
 import h5py
@@ -213,8 +214,8 @@ BAD = {
     "other.npz": (lambda path: np.savez(path, train=ROWS, extra=ROWS), "array extra is none of"),
     "uneven.npz": (lambda path: np.savez(path, train=ROWS, test=ROWS[:, :5]), "different"),
     "words.csv": (
-        lambda path: path.write_text("a,b\n" + "0,1\n0,yes\n" * 9),
-        "column b holds text such as 'yes'.*--label b or --drop b",
+        lambda path: path.write_text("a,b,c d\n" + "0,1,x\n0,yes,y\n" * 9),
+        "column b holds text such as 'yes'.*--drop b 'c d', or",
     ),
     "gap.csv": (
         lambda path: path.write_text("1,,1\n" + "0,1,0\n" * 30),
@@ -268,10 +269,10 @@ def test_bad_files_are_refused_with_one_line_and_leave_nothing(bihm, tmp_path, n
 def test_the_advice_of_an_error_works(bihm, tmp_path, name):
     BAD[name][0](tmp_path / name)
     errors = bihm("import", name, "--name", "mine")[2]
-    advice = re.findall(r"--(?:scale|threshold|drop|label) [^ ,;]+", errors)
+    advice = re.findall(r"--(?:scale|threshold|drop) [^,;]+?(?=,|;| to take|$)", errors.strip())
     assert advice
     for option in advice:
-        status, _, errors = bihm("import", name, "--name", "mine", "--fresh", *option.split())
+        status, _, errors = bihm("import", name, "--name", "mine", "--fresh", *shlex.split(option))
         assert status == 0, (option, errors)
 
 
