@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bihm_repro.report import paper
 from bihm_repro.report.figures.curves import learning_curves
 from bihm_repro.report.figures.samples import FACES, model_run
 from bihm_repro.report.footnotes import comparable, marks_of
-from bihm_repro.report.methods import method_of, negative_log_likelihood
+from bihm_repro.report.methods import evaluation_of, method_of, negative_log_likelihood, nll_value
 from bihm_repro.report.tables.mnist import MNIST, RESAMPLED, mnist_run
+from bihm_repro.report.tables.runs import active_units
 from bihm_repro.report.tables.table import Cell, Column, Table, to_markdown
 from bihm_repro.report.tables.uci import uci_run
 from bihm_repro.runs.reader import Run
@@ -35,10 +35,6 @@ class Claim:
     runs: tuple[str, ...] = ()
 
 
-def _nll(run: Run, quantity: str = "log_p", samples: int | None = None) -> float:
-    return negative_log_likelihood(run, quantity, samples).value
-
-
 def _shown(run: Run, value: float, decimals: int = 2) -> str:
     return f"{value:.{decimals}f}{marks_of(run)}"
 
@@ -48,7 +44,7 @@ def _reached(
 ) -> Claim:
     """A claim of the form "-log p is ``quoted``": holds if ours, rounded alike, is not above."""
     estimate = negative_log_likelihood(run, quantity, samples)
-    if estimate is None:
+    if run is None or estimate is None:
         return Claim(text)
     gap = round(estimate.value, 1) - quoted
     outcome = HOLDS if gap < 0.05 else FAILS
@@ -66,11 +62,16 @@ def _mnist_numbers(runs: Sequence[Run]) -> list[Claim]:
     ]
 
 
+def _comparable_runs(runs: Sequence[Run]) -> list[tuple[paper.UciSet, Run]]:
+    """The UCI sets that have a run on the same data as the paper's."""
+    found = [(entry, uci_run(runs, entry)) for entry in paper.UCI]
+    return [(entry, run) for entry, run in found if run is not None and comparable(run)]
+
+
 def _uci_numbers(runs: Sequence[Run]) -> Claim:
     text = "UCI: BiHM reaches the -log p of Table 1"
-    found = [(entry, uci_run(runs, entry)) for entry in paper.UCI]
-    found = [(entry, run) for entry, run in found if run is not None and comparable(run)]
-    gaps = {entry.name: round(_nll(run) - entry.nll_p, 2) for entry, run in found}
+    found = _comparable_runs(runs)
+    gaps = {entry.name: round(nll_value(run) - entry.nll_p, 2) for entry, run in found}
     return _counted(text, {name: gap <= 0 for name, gap in gaps.items()},
                     {name: f"{gap:+.2f}" for name, gap in gaps.items()},
                     tuple(run.name for _, run in found))  # fmt: skip
@@ -90,21 +91,24 @@ def _counted(
 
 def _against_rws(runs: Sequence[Run]) -> list[Claim]:
     text = "UCI: BiHM is as good as RWS or better, with deeper models"
-    pairs = [(entry, uci_run(runs, entry), uci_run(runs, entry, "RWS")) for entry in paper.UCI]
-    pairs = [row for row in pairs if row[1] is not None and row[2] is not None]
-    gaps = {entry.name: round(_nll(bihm) - _nll(rws), 2) for entry, bihm, rws in pairs}
+    pairs = [
+        (entry, bihm, rws)
+        for entry in paper.UCI
+        if (bihm := uci_run(runs, entry)) and (rws := uci_run(runs, entry, "RWS"))
+    ]
+    gaps = {entry.name: round(nll_value(bihm) - nll_value(rws), 2) for entry, bihm, rws in pairs}
     uci = _counted(text, {name: gap <= 0 for name, gap in gaps.items()},
                    {name: f"{gap:+.2f}" for name, gap in gaps.items()},
-                   tuple(run.name for row in pairs for run in row[1:]))  # fmt: skip
+                   tuple(run.name for _, *both in pairs for run in both))  # fmt: skip
     text = "MNIST: BiHM is better than RWS, VAE and IWAE"
     bihm = mnist_run(runs)
     others = {name: run for name in ("RWS", "VAE", "IWAE") if (run := mnist_run(runs, name))}
     if bihm is None or not others:
         return [uci, Claim(text)]
-    better = {name: _nll(bihm) <= _nll(run) for name, run in others.items()}
-    numbers = {name: _shown(run, _nll(run)) for name, run in others.items()}
+    better = {name: nll_value(bihm) <= nll_value(run) for name, run in others.items()}
+    numbers = {name: _shown(run, nll_value(run)) for name, run in others.items()}
     claim = _counted(text, better, numbers, tuple(run.name for run in (bihm, *others.values())))
-    shown = f"BiHM {_shown(bihm, _nll(bihm))}; better than {claim.numbers}"
+    shown = f"BiHM {_shown(bihm, nll_value(bihm))}; better than {claim.numbers}"
     return [uci, Claim(text, claim.outcome, shown, claim.runs)]
 
 
@@ -137,11 +141,11 @@ def _depth(runs: Sequence[Run]) -> list[Claim]:
         if not chosen:
             claims.append(Claim(text))
             continue
-        worse = {run.name: _nll(run) >= _nll(deepest) for run in chosen}
-        numbers = {run.name: f"({len(run.layers)} layers) {_shown(run, _nll(run))}"
+        worse = {run.name: nll_value(run) >= nll_value(deepest) for run in chosen}
+        numbers = {run.name: f"({len(run.layers)} layers) {_shown(run, nll_value(run))}"
                    for run in chosen}  # fmt: skip
         claim = _counted(text, worse, numbers, tuple(run.name for run in (deepest, *chosen)))
-        full = f"all {len(deepest.layers)} layers {_shown(deepest, _nll(deepest))}; worse in "
+        full = f"all {len(deepest.layers)} layers {_shown(deepest, nll_value(deepest))}; worse in "
         claims.append(Claim(text, claim.outcome, full + claim.numbers, claim.runs))
     return claims
 
@@ -150,8 +154,7 @@ def _layers_used(runs: Sequence[Run]) -> Claim:
     text, run = "MNIST: all 12 layers are used", mnist_run(runs)
     if run is None:
         return Claim(text)
-    measured: Any = run.log["active_units"].dropna() if "active_units" in run.log else ()
-    counts = [int(count) for count in str(measured.iloc[-1]).split()] if len(measured) else []
+    counts = active_units(run.log)
     if not counts:
         return Claim(text, NOT_RUN, "no active units in the log", (run.name,))
     used = sum(count > 0 for count in counts)
@@ -166,7 +169,7 @@ def _over_k(runs: Sequence[Run]) -> Claim:
     if bihm is None or rws is None or 10 not in bihm.sample_counts:
         return Claim(text)
     most = rws.sample_counts[-1]
-    few, many = _nll(bihm, samples=10), _nll(rws)
+    few, many = nll_value(bihm, samples=10), nll_value(rws)
     outcome = HOLDS if few <= many and most >= 10_000 else PARTLY if few <= many else FAILS
     numbers = f"BiHM, K = 10: {_shown(bihm, few)}; RWS, K = {most:,}: {_shown(rws, many)}"
     return Claim(text, outcome, numbers, (bihm.name, rws.name))
@@ -176,15 +179,15 @@ def _ess(runs: Sequence[Run]) -> Claim:
     text = "MNIST: ESS of 11.9% for p*, 1.2% for p; RWS 0.10%, VAE 0.07% (K = 100,000)"
     rows = [(row, mnist_run(runs, row.method)) for row in paper.MNIST_ESS]
     found = {
-        f"{row.method} {row.target.replace('_star', '*')}": (run, run.ess(row.target).value)
+        f"{row.method} {row.target.replace('_star', '*')}": (run, ess.value)
         for row, run in rows
-        if run is not None and run.ess(row.target) is not None
+        if run is not None and (ess := run.ess(row.target)) is not None
     }
     if "BiHM p*" not in found or len(found) < 3:
         return Claim(text)
     values = [value for _, value in found.values()]
     outcome = HOLDS if values == sorted(values, reverse=True) else FAILS
-    counts = {name: run.evaluation["ess"].get("samples") for name, (run, _) in found.items()}
+    counts = {name: evaluation_of(run)["ess"].get("samples") for name, (run, _) in found.items()}
     if outcome == HOLDS and (found["BiHM p*"][1] < 11.9 or min(counts.values()) < 100_000):
         outcome = PARTLY
     numbers = ", ".join(f"{name} {value:.2f}% (K = {counts[name]:,})"
@@ -200,16 +203,19 @@ def _log_z2(runs: Sequence[Run]) -> list[Claim]:
     if run is None or run.log_z2 is None:
         first = Claim(text)
     else:
-        error, samples = run.log_z2.standard_error, run.evaluation["log_z2"].get("samples", 0)
+        error, samples = run.log_z2.standard_error, evaluation_of(run)["log_z2"].get("samples", 0)
         outcome = HOLDS if error is not None and error < 0.1 else FAILS
         value = f"{run.log_z2.value:.2f} ± {error:.3f}, {samples:,} samples"
         first = Claim(text, outcome, value, (run.name,))
     text = "2 log Z: p and q come close; UCI, -2 log Z of at most the paper's"
-    found = [(entry, uci_run(runs, entry)) for entry in paper.UCI]
-    found = [row for row in found if row[1] is not None and row[1].log_z2 and comparable(row[1])]
-    close = {e.name: round(-run.log_z2.value, 2) <= e.minus_log_z2 for e, run in found}
-    numbers = {e.name: f"{-run.log_z2.value:.2f} ({e.minus_log_z2:.2f})" for e, run in found}
-    return [first, _counted(text, close, numbers, tuple(run.name for _, run in found))]
+    found = [
+        (entry, run.name, round(-run.log_z2.value, 2))
+        for entry, run in _comparable_runs(runs)
+        if run.log_z2 is not None
+    ]
+    close = {entry.name: value <= entry.minus_log_z2 for entry, _, value in found}
+    numbers = {e.name: f"{value:.2f} ({e.minus_log_z2:.2f})" for e, _, value in found}
+    return [first, _counted(text, close, numbers, tuple(name for _, name, _ in found))]
 
 
 def _learning(runs: Sequence[Run]) -> Claim:

@@ -72,8 +72,9 @@ def _text(value: Any) -> str:
 def _validation(run: Run) -> float | None:
     """The best -log p on validation, as the run's status has it."""
     best = run.status.get("best_valid")
-    number = isinstance(best, (int, float)) and math.isfinite(best)
-    return -float(best) if number else None
+    if isinstance(best, (int, float)) and math.isfinite(best):
+        return -float(best)
+    return None
 
 
 def _rank(run: Run) -> tuple[float, str]:

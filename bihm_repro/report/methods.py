@@ -6,6 +6,7 @@ with a DARN layer), ``RWS-NADE``, ``NADE``. A new kind appears in the tables wit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +14,14 @@ from bihm_repro.errors import InputError
 from bihm_repro.models import registry
 from bihm_repro.runs.reader import Estimate, Run, main_run
 
-__all__ = ["method_of", "method_run", "methods_in", "negative_log_likelihood"]
+__all__ = [
+    "evaluation_of",
+    "method_of",
+    "method_run",
+    "methods_in",
+    "negative_log_likelihood",
+    "nll_value",
+]
 
 LAYER_FIELDS = ("p_layer", "q_layer", "prior")
 
@@ -58,3 +66,14 @@ def negative_log_likelihood(
     """Return an estimate of a run with the sign of the paper's tables; None where it has none."""
     estimate = None if run is None else run.estimate(quantity, samples)
     return None if estimate is None else estimate.negated()
+
+
+def nll_value(run: Run, quantity: str = "log_p", samples: int | None = None) -> float:
+    """Return the value of such an estimate; NaN where the run has none."""
+    estimate = negative_log_likelihood(run, quantity, samples)
+    return math.nan if estimate is None else estimate.value
+
+
+def evaluation_of(run: Run | None) -> dict[str, Any]:
+    """Return the content of a run's evaluation.json; empty where there is none."""
+    return {} if run is None else run.evaluation or {}

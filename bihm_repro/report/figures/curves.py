@@ -98,9 +98,10 @@ def plot_partition_function(
         missing.append("C: no log of a BiHM run on binarized_mnist with 2 log Z measured")
     if traced is None and trained is None:
         return Plot(None, missing=missing)
-    plot = Plot(new_figure(2.3), missing=missing)
+    figure = new_figure(2.3)
+    plot = Plot(figure, missing=missing)
     panels = 2 * (traced is not None) + (trained is not None)
-    parts = plot.figure.subfigures(1, panels, squeeze=False)[0]
+    parts = figure.subfigures(1, panels, squeeze=False)[0]
     if traced is not None:
         spread = z_spread(traced.z_trace)
         plot.numbers[""] = spread
@@ -267,9 +268,9 @@ def plot_run(run: Run) -> Plot:
         ("valid_log_p", "#0b3c6f", "-", "validation", run.validation_counts),
     ):
         if name in columns:
-            for part in _of_equal_k(log, counts):
-                axes.plot(part["updates"], part[name], color=colour, linestyle=dashes, label=label)
-                label = None
+            for number, part in enumerate(_of_equal_k(log, counts)):
+                style = {"color": colour, "linestyle": dashes, "label": None if number else label}
+                axes.plot(part["updates"], part[name], **style)
     counts = measured_counts(log)
     if counts:
         curve = measured_curve(log, counts[-1])

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from bihm_repro.datasets.registry import DATASETS
+from bihm_repro.errors import InputError
 from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.report.figures.style import source_path
 from bihm_repro.runs.reader import Run
@@ -39,10 +40,12 @@ Images = dict[str, np.ndarray]
 """Grey levels (n, pixels), uint8, by the suffix of their CSV's name."""
 
 
-def image_shape(run: Run) -> tuple[int, int] | None:
-    """Return rows and columns of the data set's images; None where its rows are no images."""
+def image_shape(run: Run) -> tuple[int, int]:
+    """Return rows and columns of the data set's images."""
     entry = DATASETS.get(run.dataset)
-    return None if entry is None else entry.image_shape
+    if entry is None or entry.image_shape is None:
+        raise InputError(f"{run.path}: the rows of data set {run.dataset} are no images")
+    return entry.image_shape
 
 
 def grey_levels(means: np.ndarray) -> np.ndarray:

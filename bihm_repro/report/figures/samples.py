@@ -88,8 +88,9 @@ def plot_samples(
     numbers, missing = sensitivity(runs)
     if run is None and numbers.empty:
         return Plot(None, missing=["no BiHM run on binarized_mnist"])
-    plot = Plot(new_figure(2.35), {"": numbers}, missing)
-    left, right = plot.figure.subfigures(1, 2, width_ratios=(2, 1.12))
+    figure = new_figure(2.35)
+    plot = Plot(figure, {"": numbers}, missing)
+    left, right = figure.subfigures(1, 2, width_ratios=(2, 1.12))
     panels = left.subplots(1, 2)
     if run is None:
         plot.missing.append("A and B: no model of a BiHM run on binarized_mnist")

@@ -146,7 +146,9 @@ def source_path(stem: Path) -> Path:
 
 def save_plot(plot: Plot, stem: Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
     """Save a plot under ``stem`` in each format, and its numbers as CSV; return the paths."""
-    paths = []
+    paths: list[Path] = []
+    if plot.figure is None:
+        return paths
     for suffix in formats:
         # Without dates and versions the same numbers give the same file.
         bare = {"CreationDate": None, "Producer": None, "Creator": None}

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from bihm_repro.report import paper
 from bihm_repro.report.figures.style import PAPER_LINE, Plot, new_figure, panel_title
 from bihm_repro.report.footnotes import comparable, marks_of
+from bihm_repro.report.methods import negative_log_likelihood, nll_value
 from bihm_repro.report.tables.uci import uci_run
 from bihm_repro.runs.reader import Run
 
@@ -39,13 +40,13 @@ def uci_numbers(runs: Sequence[Run]) -> tuple[pd.DataFrame, list[str]]:
         if not comparable(run):
             missing.append(f"{entry.name}: {run.dataset} is not comparable with the paper's set")
             continue
-        log_p, ess = run.estimate("log_p"), run.ess("p_star")
-        ours_rws = None if rws is None or not comparable(rws) else -rws.estimate("log_p").value
+        nll, ess = negative_log_likelihood(run), run.ess("p_star")
+        ours_rws = None if rws is None or not comparable(rws) else nll_value(rws)
         rows.append(
             {
                 "set": entry.name,
-                "nll_p": -log_p.value,
-                "nll_p_se": log_p.standard_error,
+                "nll_p": nll and nll.value,
+                "nll_p_se": nll and nll.standard_error,
                 "paper_nll_p": entry.nll_p,
                 "rws_nll_p": ours_rws,
                 "paper_rws_sbn": entry.quoted["RWS - SBN"],

@@ -44,7 +44,7 @@ def page_shape(run: Run, dim: int) -> tuple[int, int]:
     entry = DATASETS.get(run.dataset)
     shape = entry.image_shape if entry is not None else None
     if shape is not None and shape[0] * shape[1] == dim:
-        return shape[0], shape[1]
+        return shape
     columns = math.ceil(math.sqrt(dim))
     return math.ceil(dim / columns), columns
 

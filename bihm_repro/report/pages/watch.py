@@ -12,7 +12,7 @@ from bihm_repro.errors import InputError
 from bihm_repro.report.methods import method_of
 from bihm_repro.report.pages import data_url, render
 from bihm_repro.report.pages.gallery import curve_png, log_table
-from bihm_repro.report.tables.runs import training_state
+from bihm_repro.report.tables.runs import active_units, training_state
 from bihm_repro.runs.reader import Run, read_run
 
 __all__ = ["build_watch"]
@@ -57,7 +57,7 @@ def _progress(run: Run) -> dict[str, Any]:
         "validation log p, last": _nats(last.get("valid_log_p")),
         "validation log p, best": _nats(best) + _epoch(status.get("best_epoch")),
         "training log p, last": _nats(last.get("train_log_p")),
-        "active units": _active_units(log),
+        "active units": ", ".join(map(str, active_units(log))),
     }
     return {
         "name": run.name,
@@ -67,12 +67,6 @@ def _progress(run: Run) -> dict[str, Any]:
         "log": log_table(log),
         "ended": bool(status.get("finished")),
     }
-
-
-def _active_units(log: Any) -> str:
-    """The last measurement, layer by layer from the data up."""
-    measured: Any = log["active_units"].dropna() if "active_units" in log else ()
-    return ", ".join(str(measured.iloc[-1]).split()) if len(measured) else ""
 
 
 def _count(value: Any) -> str:

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from bihm_repro.report import paper
 from bihm_repro.report.footnotes import marks_of, notes_for
-from bihm_repro.report.methods import method_of, method_run, methods_in, negative_log_likelihood
+from bihm_repro.report.methods import (
+    evaluation_of,
+    method_of,
+    method_run,
+    methods_in,
+    negative_log_likelihood,
+)
 from bihm_repro.report.tables.table import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.report.tables.uci import uci_run
 from bihm_repro.runs.reader import Run
@@ -132,6 +138,7 @@ def mnist_others_table(runs: Sequence[Run]) -> Table:
 
 def ess_table(runs: Sequence[Run]) -> Table:
     """Effective sample sizes of q(h|x) on MNIST and the UCI sets, beside the paper's."""
+    wanted: list[tuple[str, str, str, float | None, float | None]]
     wanted = [("mnist", row.method, row.target, row.value, row.error) for row in paper.MNIST_ESS]
     wanted.append(("mnist", "IWAE", "p", None, None))
     for entry in paper.UCI:
@@ -174,7 +181,7 @@ def _ess_row(
     quoted: float | None,
     quoted_error: float | None,
 ) -> list[Cell]:
-    ess = (run.evaluation.get("ess") or {}) if run is not None else {}
+    ess = evaluation_of(run).get("ess") or {}
     return [
         Cell(dataset),
         Cell(method),

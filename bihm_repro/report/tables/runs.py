@@ -5,13 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+import pandas as pd
+
 from bihm_repro.report import paper
 from bihm_repro.report.footnotes import marks_of, notes_for
-from bihm_repro.report.methods import method_of, negative_log_likelihood
+from bihm_repro.report.methods import method_of, negative_log_likelihood, nll_value
 from bihm_repro.report.tables.table import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.runs.reader import Estimate, Run, seed_groups
 
-__all__ = ["runs_table", "seeds_table", "training_state"]
+__all__ = ["active_units", "runs_table", "seeds_table", "training_state"]
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
@@ -38,6 +40,12 @@ def runs_table(runs: Sequence[Run]) -> Table:
     if not runs:
         notes = ["No run folder was found."]
     return Table("runs", "Runs", columns, [_row(run) for run in runs], notes)
+
+
+def active_units(log: pd.DataFrame) -> list[int]:
+    """Return the last logged numbers of active units, layer by layer from the data up."""
+    measured = log["active_units"].dropna() if "active_units" in log else pd.Series()
+    return [int(count) for count in str(measured.iloc[-1]).split()] if len(measured) else []
 
 
 def training_state(run: Run) -> str:
@@ -95,7 +103,7 @@ def seeds_table(runs: Sequence[Run]) -> Table:
         if len(group) < 2:
             continue
         present += group
-        values = [negative_log_likelihood(run).value for run in group]
+        values = [nll_value(run) for run in group]
         mean, published = statistics.fmean(values), _published(group[0])
         marks = "".join(dict.fromkeys("".join(marks_of(run) for run in group)))
         rows.append(

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from bihm_repro.report import paper
 from bihm_repro.report.footnotes import comparable, marks_of, notes_for
-from bihm_repro.report.methods import method_run, methods_in, negative_log_likelihood
+from bihm_repro.report.methods import (
+    evaluation_of,
+    method_run,
+    methods_in,
+    negative_log_likelihood,
+    nll_value,
+)
 from bihm_repro.report.paper import UciSet
 from bihm_repro.report.tables.table import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.runs.reader import Estimate, Run
@@ -95,7 +101,7 @@ def summary_line(runs: Sequence[Run]) -> str:
     for entry in paper.UCI:
         run = uci_run(runs, entry)
         if run is not None and comparable(run):
-            better = round(negative_log_likelihood(run).value - entry.nll_p, 2) <= 0
+            better = round(nll_value(run) - entry.nll_p, 2) <= 0
             (reached if better else behind).append(entry.name)
     total = len(reached) + len(behind)
     if not total:
@@ -136,7 +142,7 @@ def _details_row(entry: UciSet, method: str, run: Run | None) -> list[Cell]:
     row = [Cell(entry.name), Cell(method), quoted]
     if run is None:
         return [*row, *[Cell()] * 6]
-    evaluation = run.evaluation
+    evaluation = evaluation_of(run)
     ours = "the same" if run.layers == layers else ", ".join(map(str, run.layers))
     return [
         *row,
