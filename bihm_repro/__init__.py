@@ -1,7 +1,7 @@
 """Bidirectional Helmholtz Machines: train, evaluate, sample from and compare them.
 
-The public face is ``load_model`` and the model classes; everything is imported on first use, so
-that ``import bihm_repro`` costs nothing and picks no engine.
+``load_model`` and the model classes are imported from ``bihm_repro.api`` on first use, so that
+``import bihm_repro`` is fast and does not choose an engine.
 """
 
 from __future__ import annotations
@@ -14,9 +14,15 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public names from ``bihm_repro.api`` when they are first asked for."""
-    if name in __all__:
+    """Import a public name, or the class of a registered kind, from ``bihm_repro.api``."""
+    if not name.startswith("_"):
         from bihm_repro import api
 
-        return getattr(api, name)
+        if hasattr(api, name):
+            return getattr(api, name)
     raise AttributeError(f"module 'bihm_repro' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for completion."""
+    return sorted({*globals(), *__all__})

@@ -77,11 +77,13 @@ class NumpyLayer(ABC):
         a recipe's ``model`` section, or is None for their defaults. An InputError names an array
         that is missing or has a wrong shape
     inputs, units : its sizes; a prior has 0 inputs
+    factorised : whether the units are independent given the inputs (False by default)
     given : see there
     """
 
     inputs: int
     units: int
+    factorised: bool = False
 
     @abstractmethod
     def __init__(self, name: str, arrays: Mapping[str, np.ndarray], settings: Any = None) -> None:
@@ -130,6 +132,8 @@ class _Factorised(Conditional):
 class NumpyBernoulli(NumpyLayer):
     """B(units | logistic(f(x) W + b)), f the identity or deterministic layers."""
 
+    factorised = True
+
     def __init__(self, name: str, arrays: Mapping[str, np.ndarray], settings: Any = None) -> None:
         """Take ``W``, ``b`` and ``mlp.hidden{i}.W``, ``.b`` from ``arrays``."""
         self._weights, self._bias = linear(name, arrays)
@@ -149,7 +153,7 @@ class NumpyBernoulli(NumpyLayer):
 class NumpyFactorised(NumpyLayer):
     """prod_i B(h_i | logistic(b_i))."""
 
-    inputs = 0
+    inputs, factorised = 0, True
 
     def __init__(self, name: str, arrays: Mapping[str, np.ndarray], settings: Any = None) -> None:
         """Take ``b`` from ``arrays``."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bihm_repro.errors import InputError
 from bihm_repro.ops.random_stream import RandomStream
 
 __all__ = ["Sampler"]
@@ -37,3 +38,13 @@ class Sampler(ABC):
     def sample_means(self, n: int, random: RandomStream) -> np.ndarray:
         """Return the probabilities of the observed units for ``n`` samples of p, (n, data_dim)."""
         return self.sample(n, random)[1]
+
+    def posterior_means(
+        self, x: np.ndarray, level: int, samples: int, random: RandomStream
+    ) -> np.ndarray:
+        """Return the means of the units of h_level, level 1 or more, under q(h|x).
+
+        ``x`` is (n, data_dim), the result (n, units); above level 1 the means are averages over
+        ``samples`` samples of the layers below.
+        """
+        raise InputError(f"{type(self).__name__}: this kind of model has no q(h|x)")

@@ -31,6 +31,11 @@ class _GaussianLayer:
         )
         self.inputs = inputs or len(self._mean[0])
 
+    def mean(self, h: np.ndarray) -> np.ndarray:
+        """Return the mean for each row of ``h`` (n, inputs)."""
+        weights, bias = self._mean
+        return self._features(h) @ weights + bias
+
     def sample(self, h: np.ndarray, random: RandomStream) -> np.ndarray:
         """Draw one sample for each row of ``h`` (n, inputs)."""
         features = self._features(h)
@@ -46,6 +51,7 @@ class GaussianSampler(Sampler):
     def __init__(self, values: Mapping[str, np.ndarray], settings: Any = None) -> None:
         """Take the arrays of p; ``settings.activation`` is that of the deterministic layers."""
         activation = getattr(settings, "activation", "relu")
+        self._values, self._activation = values, activation
         self._data = NumpyBernoulli("p0", values, settings)
         self._layers: list[_GaussianLayer] = []
         while any(name.startswith(f"p{len(self._layers) + 1}.") for name in values):
@@ -61,3 +67,17 @@ class GaussianSampler(Sampler):
         conditional = self._data.given(h)
         x = conditional.sample(random)
         return x, conditional.probabilities(x)
+
+    def posterior_means(
+        self, x: np.ndarray, level: int, samples: int, random: RandomStream
+    ) -> np.ndarray:
+        """See ``Sampler.posterior_means``."""
+        below = [_GaussianLayer(f"q{i}", self._values, self._activation) for i in range(level)]
+        draws = 1 if level == 1 else samples
+        total = np.zeros(())
+        for _ in range(draws):
+            h = np.asarray(x, np.float32)
+            for layer in below[:-1]:
+                h = layer.sample(h, random)
+            total = total + below[-1].mean(h)
+        return (total / draws).astype(np.float32)

@@ -90,6 +90,20 @@ class HelmholtzSampler(Sampler):
         layers = self.sample_p(n, random)
         return layers[0], self.expected_x(layers)
 
+    def posterior_means(
+        self, x: np.ndarray, level: int, samples: int, random: RandomStream
+    ) -> np.ndarray:
+        """See ``Sampler.posterior_means``."""
+        total = np.zeros((len(x), self.sizes[level]), np.float32)
+        samples = 1 if level == 1 and self.q[0].factorised else samples
+        for _ in range(samples):
+            layers = [np.asarray(x, np.float32)]
+            for below in range(1, level):
+                layers.append(self.q_given(below, layers[-1]).sample(random))
+            conditional = self.q_given(level, layers[-1])
+            total += conditional.probabilities(conditional.sample(random))
+        return total / samples
+
     def sample_q(self, x: np.ndarray, random: RandomStream) -> list[np.ndarray]:
         """Draw h ~ q(h|x) for each row of ``x`` (..., data_dim); the list starts with x itself."""
         return self.extend_q([np.asarray(x, np.float32)], random)
