@@ -56,7 +56,7 @@ REPRODUCE = $(BIN)/bihm reproduce $(1) --jobs $(JOBS) $(if $(BUDGET),--budget $(
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(ENGINE),test]'
 
-.PHONY: help setup doctor data mnist uci-tables tables figures test lint bench clean
+.PHONY: help setup doctor data mnist uci-tables tables figures test lint bench docs pretrained clean
 
 help:
 	@sed -n '2,12s/^# \{0,1\}//p' Makefile
@@ -107,6 +107,19 @@ bench: $(READY) $(BENCH_READY)
 	$(MAKE) --no-print-directory setup ENGINE=pytensor || echo "make: the bench goes on without PyTensor"
 	$(BIN)/python -m benchmarks.run
 
+DOCS_READY := $(VENV)/.docs-ready
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(ENGINE),docs]'
+	@touch $@
+
+docs: $(DOCS_READY)
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
+	@echo "docs/_build/index.html"
+
+# The trained models that come with the package, from results/.
+pretrained: $(READY)
+	$(BIN)/python -m bihm_repro.api.pretrained
+
 clean:
-	rm -rf .venv .venv-pytensor .venv-bench build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv .venv-pytensor .venv-bench build dist docs/_build *.egg-info .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

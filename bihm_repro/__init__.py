@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 __all__ = ["BiHM", "IWAE", "RWS", "VAE", "__version__", "load_model"]
@@ -15,9 +16,8 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """Import a public name, or the class of a registered kind, from ``bihm_repro.api``."""
-    if not name.startswith("_"):
-        from bihm_repro import api
-
+    if name in __all__ or name[0].isupper():
+        api = import_module("bihm_repro.api")
         if hasattr(api, name):
             return getattr(api, name)
     raise AttributeError(f"module 'bihm_repro' has no attribute {name!r}")

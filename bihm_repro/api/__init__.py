@@ -1,9 +1,9 @@
 """The Python classes: numpy in, numpy out, by scikit-learn's conventions.
 
->>> from bihm_repro import BiHM, load_model                      # doctest: +SKIP
->>> model = load_model("mnist")                                  # doctest: +SKIP
->>> model.log_likelihood(x, samples=1000).log_p                  # doctest: +SKIP
->>> mine = BiHM(layers=(200, 100)).fit(X)                        # doctest: +SKIP
+>>> from bihm_repro import BiHM, load_model  # doctest: +SKIP
+>>> model = load_model("mnist")  # doctest: +SKIP
+>>> model.log_likelihood(x, samples=1000).log_p  # doctest: +SKIP
+>>> mine = BiHM(layers=(200, 100)).fit(X)  # doctest: +SKIP
 
 There is a class for every kind of ``models.registry``, plugins included, under its title.
 """

@@ -194,7 +194,7 @@ class Model(Parameters):
         from bihm_repro.estimators.log_likelihood import estimate_log_likelihood
 
         rows, k, used = self._rows(x), count(samples, "samples"), new_seed(seed)
-        options = {"log_z2": log_z2, "seed": used}
+        options: dict[str, Any] = {"log_z2": log_z2, "seed": used}
         if not self.symbolic.can(Capability.EXACT_LOG_P):
             options["log_weights"] = self._log_weights(used)
         return estimate_log_likelihood(self.symbolic, rows, (k,), **options)[k]
@@ -325,10 +325,10 @@ class Model(Parameters):
             raise InputError(f"mask has shape {mask.shape}: expected {x.shape} or {x.shape[1:]}")
         x = self._rows(np.where(mask, 0, x)).astype(np.float32)
         known = np.broadcast_to(~mask, x.shape)
-        random, steps = RandomStream(new_seed(seed), "inpainting"), count(gibbs_steps, "gibbs_steps")
-        settings = _gibbs(proposals, exact)
-        for chain in inpainting_chain(self.sampler, x, known, steps, random, settings):  # noqa: B007
-            pass
+        steps, settings = count(gibbs_steps, "gibbs_steps"), _gibbs(proposals, exact)
+        random = RandomStream(new_seed(seed), "inpainting")
+        for state in inpainting_chain(self.sampler, x, known, steps, random, settings):
+            chain = state
         return np.where(known, x, chain.x)
 
     # -- storage and display
@@ -358,9 +358,7 @@ class Model(Parameters):
     def __dir__(self) -> list[str]:
         """Leave out the methods that this kind of model does not have."""
         kind = registry.kind(self.kind)
-        return [
-            name for name in super().__dir__() if name not in _NEEDS or kind.can(_NEEDS[name])
-        ]
+        return [name for name in super().__dir__() if name not in _NEEDS or kind.can(_NEEDS[name])]
 
     def __repr__(self) -> str:
         """Show the parameters, and what was trained."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -53,6 +53,11 @@ class Parameters:
     kind: ClassVar[str] = ""
     own_defaults: ClassVar[dict[str, Any]] = {}
     """Defaults of this class that differ from those of ``OWN`` and of the recipe."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Stand for the parameters, which are attributes."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Give the class the constructor of its kind, unless it has one of its own."""
@@ -121,15 +126,14 @@ def _phases(params: Mapping[str, Any], batches: int | None) -> Any:
     if params["phases"] is not None:
         return params["phases"]
     rates = params["learning_rate"]
+    rates = rates if isinstance(rates, list) else [rates]
     shared = {name: params[name] for name in ("samples", "patience", "max_epochs")}
     average = params["average_over"]
     if average == "auto":
         average = max(2, EPOCHS_OF_AVERAGE * (batches or 1))
     if average is not None:
         shared["average_over"] = average
-    return [
-        {"learning_rate": rate, **shared} for rate in (rates if isinstance(rates, list) else [rates])
-    ]
+    return [{"learning_rate": rate, **shared} for rate in rates]
 
 
 def _fields(section: type) -> list[str]:

@@ -39,6 +39,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     recipe = model._recipe or recipe_from(model, 0)
     params = {name: value for name, value in model._changed().items() if name != "callbacks"}
+    history = model.history_.astype(object)
     meta = {
         "kind": model.kind,
         "layers": list(recipe.model.layers),
@@ -46,7 +47,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
         "recipe_fingerprint": recipe.fingerprint(),
         "recipe": recipe.to_dict(),
         "params": json.loads(json.dumps(params, default=_json)),
-        "history": model.history_.to_dict("list"),
+        "history": history.where(history.notna(), None).to_dict("list"),
         "feature_names": list(getattr(model, "feature_names_in_", [])),
     }
     text = json.dumps(meta, default=_json)
