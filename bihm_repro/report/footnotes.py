@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bihm_repro.datasets.registry import DATASETS
-from bihm_repro.models import registry
+from bihm_repro.report.methods import is_exact
 from bihm_repro.runs.reader import Run
 
 __all__ = ["comparable", "marks_of", "notes_for"]
@@ -48,16 +48,11 @@ def marks_of(run: Run | None) -> str:
         SURROGATE_SPLIT: run.dataset == "web" and exactness != "exact",
         NOT_COMPARABLE: not comparable(run),
         UNFINISHED: not run.finished,
-        FEWER_SAMPLES: run.sample_counts and run.sample_counts[-1] < 1000 and not _exact(run),
+        FEWER_SAMPLES: run.sample_counts and run.sample_counts[-1] < 1000 and not is_exact(run),
         OTHER_PIXELS: exactness == "not the published draw",
         SUBSET: entry is not None and examples is not None and examples < entry.sizes["test"],
     }
     return "".join(mark for mark, holds in conditions.items() if holds)
-
-
-def _exact(run: Run) -> bool:
-    """Whether log p is computed and not estimated, as for NADE."""
-    return registry.kind(run.kind).can(registry.Capability.EXACT_LOG_P)
 
 
 def notes_for(runs: Iterable[Run | None]) -> list[str]:

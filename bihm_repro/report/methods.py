@@ -16,6 +16,7 @@ from bihm_repro.runs.reader import Estimate, Run, main_run
 
 __all__ = [
     "evaluation_of",
+    "is_exact",
     "method_of",
     "method_run",
     "methods_in",
@@ -77,3 +78,8 @@ def nll_value(run: Run, quantity: str = "log_p", samples: int | None = None) -> 
 def evaluation_of(run: Run | None) -> dict[str, Any]:
     """Return the content of a run's evaluation.json; empty where there is none."""
     return {} if run is None else run.evaluation or {}
+
+
+def is_exact(run: Run) -> bool:
+    """Whether log p is computed and not estimated, as for NADE."""
+    return registry.kind(run.kind).can(registry.Capability.EXACT_LOG_P)

@@ -434,3 +434,12 @@ def test_hostile_names_are_one_plain_line_in_every_format():
     assert r"\<script\>\`x\`" in row and r"\[z\](javascript" in row
     assert to_csv(table).count("\n") == 2
     assert plain_text("a\x00b\u2028c") == "a b c"
+
+
+def test_exact_log_p_is_no_bound_and_needs_no_samples(tmp_path):
+    write_run(tmp_path, "nade-mnist", "binarized_mnist", kind="nade",
+              evaluated=evaluation(-88.8, counts=(1,), star=False))
+    table = mnist_tables.mnist_table(read_runs(tmp_path)[0])
+    row = cells(table, "NADE")
+    assert (row["bound"], row["estimate"], row["difference_estimate"]) == (
+        "—", "88.80 ± 0.05", "-0.1")

@@ -8,6 +8,7 @@ from bihm_repro.report import paper
 from bihm_repro.report.footnotes import marks_of, notes_for
 from bihm_repro.report.methods import (
     evaluation_of,
+    is_exact,
     method_of,
     method_run,
     methods_in,
@@ -45,7 +46,8 @@ def _row(
 ) -> list[Cell]:
     marks = marks_of(run)
     # With K = 1 the estimate of log p* is no bound: its partition function is estimated apart.
-    bound = negative_log_likelihood(run, quantity, 1) if quantity == "log_p" else None
+    bounded = run is not None and quantity == "log_p" and not is_exact(run)
+    bound = negative_log_likelihood(run, quantity, 1) if bounded else None
     estimate = negative_log_likelihood(run, quantity)
     return [
         Cell(label),
@@ -89,7 +91,8 @@ def mnist_table(runs: Sequence[Run]) -> Table:
 
 
 def _mnist_notes(present: Sequence[Run | None]) -> list[str]:
-    counts = sorted({run.sample_counts[-1] for run in present if run is not None})
+    estimated = [run for run in present if run is not None and not is_exact(run)]
+    counts = sorted({run.sample_counts[-1] for run in estimated})
     largest = ", ".join(f"{count:,}" for count in counts) or "the largest evaluated"
     return [
         f"bound: K = 1; estimate: K = {largest}. ± is one standard error of the mean over the "

@@ -179,7 +179,7 @@ const nats = (value) => (Number.isFinite(value) ? value.toFixed(1).replace("-", 
 
 function showEstimate(estimate) {
   latest = estimate;
-  $("log-p-tilde-star").textContent = nats(estimate.logPTildeStar);
+  $("log-p-tilde-star").textContent = $("reading").textContent = nats(estimate.logPTildeStar);
   $("log-p").textContent = nats(estimate.logP);
   $("log-p-star").textContent = model.log_z2 === null ? "–" : nats(estimate.logPTildeStar - model.log_z2);
   view.history.push(estimate.logPTildeStar);
