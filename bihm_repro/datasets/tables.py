@@ -45,7 +45,7 @@ class ImportOptions:
     label: str | None = None
     """The column of class labels, which is not a feature."""
     scale: float | None = None
-    """The value that stands for probability 1: values are divided by it."""
+    """The value of probability 1: all values are divided by it."""
     threshold: float | None = None
     """Values above it become 1, the others 0."""
 
