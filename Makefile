@@ -54,7 +54,7 @@ endif
 
 REPRODUCE = $(BIN)/bihm reproduce $(1) --jobs $(JOBS) $(if $(BUDGET),--budget $(BUDGET)) $(if $(FRESH),--fresh)
 
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(ENGINE),test]'
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(ENGINE),cluster,test]'
 
 .PHONY: help setup doctor data mnist uci-tables tables figures test lint bench docs pretrained clean
 

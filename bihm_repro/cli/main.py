@@ -23,6 +23,7 @@ COMMANDS = (
     "doctor",
     "data",
     "train",
+    "sweep",
     "evaluate",
     "layers",
     "sample",

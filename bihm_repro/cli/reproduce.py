@@ -17,6 +17,7 @@ from bihm_repro.errors import InputError, SetupError
 from bihm_repro.progress import say
 
 if TYPE_CHECKING:
+    from bihm_repro.cluster.points import Point
     from bihm_repro.datasets.dataset import Dataset
     from bihm_repro.recipes.recipe import Recipe
     from bihm_repro.runs.layout import RunDirectory
@@ -60,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the chain; 0 where everything asked for is there in the end."""
-    from bihm_repro.cli.reproduce_jobs import train_all
+    from bihm_repro.cluster.points import Point
     from bihm_repro.engine.choice import choose
     from bihm_repro.training.budget import parse_duration
 
@@ -78,14 +79,31 @@ def run(args: argparse.Namespace) -> int:
         if not args.fresh and _is_evaluated(name, folder, recipe):
             agreed &= _check(name, folder, args)
         elif _obtain_data(name, recipe, args, alone=len(names) == 1) is not None:
-            to_train.append((name, folder.path))
+            to_train.append(Point(name, folder.path))
         elif name in STAND_INS:
             waiting.insert(0, STAND_INS[name])
-    status = train_all(to_train, args, budget) if to_train else 0
+    status = _train(to_train, args, budget) if to_train else 0
     if status == 130:
         return status
     _print_tables(args, names)
     return status or (0 if agreed else 1)
+
+
+def _train(points: list[Point], args: argparse.Namespace, budget: float | None) -> int:
+    """Train ``args.jobs`` points at a time; returns 0, 130 if interrupted, or a failure's status.
+
+    Each gets its share of the threads and of the time.
+    """
+    from bihm_repro.cli.sweep import train_points
+    from bihm_repro.cluster.training import INTERRUPTED
+    from bihm_repro.engine.threads import thread_count
+
+    jobs = min(args.jobs, len(points))
+    args.cluster = f"local:{jobs}" if jobs > 1 else None
+    options = [] if budget is None else ["--budget", f"{budget * jobs / len(points):.0f}s"]
+    outcomes = train_points(points, args, options, threads=max(1, thread_count() // jobs))
+    statuses = [outcome.status for outcome in outcomes.values() if outcome.status]
+    return INTERRUPTED if INTERRUPTED in statuses else next(iter(statuses), 0)
 
 
 def _folder_and_recipe(name: str, args: argparse.Namespace) -> tuple[RunDirectory, Recipe]:

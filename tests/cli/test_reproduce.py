@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from toy_recipe import TOY_RECIPE
 
-from bihm_repro.cli import reproduce, reproduce_jobs
+from bihm_repro.cli import reproduce
 from bihm_repro.cli.main import main
+from bihm_repro.cluster.points import Point
+from bihm_repro.cluster.training import Outcome
 from bihm_repro.errors import InputError
 from bihm_repro.recipes.recipe import Recipe, find_recipe
 from bihm_repro.runs.layout import RunDirectory
@@ -87,55 +86,52 @@ def test_runs_with_a_budget_have_folders_of_their_own(tmp_path):
         assert reproduce._folder_and_recipe("rws/mnist", args)[0].path == tmp_path / name
 
 
+@pytest.fixture
+def started(monkeypatch):
+    """Replace trainings by a record of how they would have been started."""
+    calls = []
+
+    def run_points(points, cluster, threads, options):
+        calls.append(([point.name for point in points], cluster, threads, options))
+        return {point: Outcome(STATUSES.get(point.name, 0)) for point in points}
+
+    monkeypatch.setattr("bihm_repro.cluster.sweep.run_points", run_points)
+    return calls
+
+
+STATUSES = {"fails": 2, "fails-otherwise": 1, "interrupted": 130}
+
+
 def arguments(**changes):
-    values = {"jobs": 1, "threads": 4, "data": "d", "fresh": False, "engine": None,
-              "device": None, **changes}
+    values = {"jobs": 1, "data": "d", "fresh": False, "engine": None, "device": None, **changes}
     return argparse.Namespace(**values)
 
 
-@pytest.fixture
-def fake_commands(monkeypatch, tmp_path):
-    """Replace trainings by processes that write down how they were called."""
-    def command(name, path, args, threads, seconds):
-        facts = json.dumps([name, threads, seconds])
-        code = (f"import pathlib; pathlib.Path({str(tmp_path / name)!r}).write_text({facts!r}); "
-                f"print('line of {name}'); raise SystemExit({args.statuses.get(name, 0)})")
-        return [sys.executable, "-c", code]
-
-    monkeypatch.setattr(reproduce_jobs, "train_command", command)
-    return lambda name: json.loads((tmp_path / name).read_text())
+def points(tmp_path, *names):
+    (tmp_path / "toy.toml").write_text(TOY_RECIPE)
+    return [Point(str(tmp_path / "toy.toml"), tmp_path / name) for name in names]
 
 
-def test_jobs_share_threads_and_time(fake_commands, capfd):
-    todo = [(name, Path(name)) for name in "abc"]
-    assert reproduce_jobs.train_all(todo, arguments(jobs=2, statuses={}), 60.0) == 0
-    assert [fake_commands(name) for name in "abc"] == [[name, 2, 40.0] for name in "abc"]
-    assert sorted(capfd.readouterr().out.splitlines()) == [
-        f"{name}: line of {name}" for name in "abc"]
-    assert reproduce_jobs.train_all(todo[:1], arguments(jobs=2, statuses={}), None) == 0
-    assert fake_commands("a") == ["a", 4, None]
+def test_jobs_share_threads_and_time(tmp_path, monkeypatch, started):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert reproduce._train(points(tmp_path, *"abc"), arguments(jobs=2), 60.0) == 0
+    assert reproduce._train(points(tmp_path, "a"), arguments(jobs=2, engine="pytensor"), None) == 0
+    assert started == [
+        (["a", "b", "c"], "local:2", 2, ["--data", "d", "--budget", "40s"]),
+        (["a"], None, 4, ["--data", "d", "--engine", "pytensor"])]
 
 
-@pytest.mark.parametrize(("statuses", "wanted"), [
-    ({"b": 2}, 2), ({"a": 1, "b": 2}, 1), ({"a": 1, "b": 130}, 130)])
-def test_the_status_is_that_of_an_interruption_or_of_the_first_failure(fake_commands, statuses,
+@pytest.mark.parametrize(("names", "wanted"), [
+    (["a", "fails"], 2), (["fails-otherwise", "fails"], 1),
+    (["fails-otherwise", "interrupted"], 130)])
+def test_the_status_is_that_of_an_interruption_or_of_the_first_failure(tmp_path, started, names,
                                                                        wanted):
-    todo = [(name, Path(name)) for name in "ab"]
-    assert reproduce_jobs.train_all(todo, arguments(statuses=statuses), None) == wanted
-
-
-def test_the_command_of_a_training_hands_everything_on():
-    args = arguments(fresh=True, engine="pytensor", device="cpu")
-    command = reproduce_jobs.train_command("dna", Path("results/dna"), args, 2, 90.4)
-    assert command[1:] == ["-m", "bihm_repro", "train", "dna", "--out", "results/dna", "--data",
-                           "d", "--threads", "2", "--budget", "90s", "--fresh",
-                           "--engine", "pytensor", "--device", "cpu"]
+    assert reproduce._train(points(tmp_path, *names), arguments(), None) == wanted
 
 
 def test_a_stand_in_takes_the_place_of_data_that_cannot_be_had(monkeypatch, tmp_path):
     trained, asked = [], []
-    monkeypatch.setattr(reproduce_jobs, "train_all",
-                        lambda todo, args, budget: trained.extend(todo) or 0)
+    monkeypatch.setattr(reproduce, "_train", lambda todo, args, budget: trained.extend(todo) or 0)
     monkeypatch.setattr(reproduce, "_print_tables", lambda args, names: None)
 
     def obtain(name, recipe, args, alone):
@@ -145,7 +141,7 @@ def test_a_stand_in_takes_the_place_of_data_that_cannot_be_had(monkeypatch, tmp_
     monkeypatch.setattr(reproduce, "_obtain_data", obtain)
     assert main(["reproduce", "rcv1", "dna", "--results", str(tmp_path)]) == 0
     assert asked == ["rcv1", "rcv1_surrogate", "dna"]
-    assert trained == [(name, tmp_path / name) for name in ("rcv1_surrogate", "dna")]
+    assert trained == [Point(name, tmp_path / name) for name in ("rcv1_surrogate", "dna")]
 
 
 def test_every_set_of_uci_has_a_recipe_and_unknown_targets_are_named():
