@@ -119,9 +119,13 @@ class _Submission:
             return Outcome(1, (lines[0],))
 
     def _started(self) -> set[Point]:
-        """Return the points that workers have now."""
+        """Return the points that workers have begun."""
         keys = {key for found in self.client.processing().values() for key in found}
-        return {point for point, future in self.futures.items() if future.key in keys}
+        return {
+            point
+            for point, future in self.futures.items()
+            if future.key in keys and point.folder.exists()
+        }
 
 
 class _Signals:

@@ -100,7 +100,8 @@ def test_a_point_is_complete_when_it_is_finished_and_evaluated(toy, tmp_path):
     number = {"value": -1.0, "standard_error": 0.1}
     evaluation = {
         "model_fingerprint": run.read_model().fingerprint, "data_fingerprint": "d",
-        "split": "test", "n_examples": 5, "samples": {"1": {"log_p": number}, "20": {"log_p": number}},
+        "split": "test", "n_examples": 5,
+        "samples": {"1": {"log_p": number}, "20": {"log_p": number}},
         "ess": {"samples": 20, "examples": 5, "p": number}}
     run.write_evaluation(evaluation)
     assert point.is_complete()
