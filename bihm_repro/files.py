@@ -56,7 +56,7 @@ def written_atomically(
     The temporary file keeps the suffix of ``path`` and is removed when the block fails. With
     ``keep``, the file that was at ``path`` is renamed to that.
 
-    >>> with written_atomically("results/run/log.csv") as temporary:   # doctest: +SKIP
+    >>> with written_atomically("results/run/log.csv") as temporary:  # doctest: +SKIP
     ...     frame.to_csv(temporary)
     """
     path = Path(path)

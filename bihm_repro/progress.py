@@ -20,7 +20,8 @@ def printable(text: Any) -> str:
     'a\\x1b[31mb\\x0a'
     """
     return "".join(
-        character if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        character
+        if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
         else _escaped(ord(character))
         for character in str(text)
     )
@@ -33,16 +34,27 @@ def _escaped(code: int) -> str:
 
 
 def progress(
-    iterable: Any = None, *, total: int | None = None, desc: str = "", unit: str = "it",
-    unit_scale: bool = False, quiet: bool = False,
+    iterable: Any = None,
+    *,
+    total: int | None = None,
+    desc: str = "",
+    unit: str = "it",
+    unit_scale: bool = False,
+    quiet: bool = False,
 ) -> tqdm:
     """Return a bar on standard error that shows itself only on a terminal, and not if ``quiet``.
 
     Use it around an iterable, or with ``total`` and calls of its ``update(n)``.
     """
     return tqdm(
-        iterable, total=total, desc=desc, unit=unit, unit_scale=unit_scale,
-        disable=quiet or not sys.stderr.isatty(), dynamic_ncols=True, leave=False,
+        iterable,
+        total=total,
+        desc=desc,
+        unit=unit,
+        unit_scale=unit_scale,
+        disable=quiet or not sys.stderr.isatty(),
+        dynamic_ncols=True,
+        leave=False,
     )
 
 

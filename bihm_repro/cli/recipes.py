@@ -14,8 +14,13 @@ HELP = "list the recipes, show one complete, or write a commented one for your o
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("action", nargs="?", choices=("list", "show", "new"), default="list",
-                        help="list: one line each; show NAME: every setting; new: a template")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "show", "new"),
+        default="list",
+        help="list: one line each; show NAME: every setting; new: a template",
+    )
     parser.add_argument("name", nargs="?", help="recipe to show: a name of the list, or a path")
     parser.add_argument("--data", metavar="NAME_OR_HDF5", help="new: the data set to train on")
     parser.add_argument("--out", metavar="FILE", help="new: the file to write (<data>.toml)")
@@ -44,8 +49,12 @@ def _list() -> None:
             print(printable(f"{name:<24} cannot be read: {error}"))
             continue
         sizes = "-".join(str(size) for size in recipe.model.layers)
-        print(printable(f"{name:<24} {recipe.title or recipe.dataset} "
-                        f"({recipe.model.kind} {sizes}, {len(recipe.phases)} phases)"))
+        print(
+            printable(
+                f"{name:<24} {recipe.title or recipe.dataset} "
+                f"({recipe.model.kind} {sizes}, {len(recipe.phases)} phases)"
+            )
+        )
 
 
 def _show(name: str | None) -> None:
@@ -61,8 +70,10 @@ def _write_template(data: str | None, out: str | None) -> None:
     from bihm_repro.recipes.template import template
 
     if data is None:
-        raise InputError("recipes new: give your data set with --data NAME_OR_HDF5 "
-                         "(bihm data --help says how to import one)")
+        raise InputError(
+            "recipes new: give your data set with --data NAME_OR_HDF5 "
+            "(bihm data --help says how to import one)"
+        )
     path = Path(out or f"{Path(data).stem}.toml")
     if path.exists():
         raise InputError(f"{path}: exists already; choose another file with --out")

@@ -37,23 +37,46 @@ TOLERANCE = 4.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("targets", nargs="+", metavar="TARGET",
-                        help="mnist, uci (its eight sets), or names of recipes in run_exps/")
-    parser.add_argument("--budget", metavar="TIME",
-                        help="time for all training and evaluation together: 10m, 1.5h; such runs "
-                             "go to RESULTS/<recipe>-budget")
-    parser.add_argument("--fresh", action="store_true",
-                        help="restart; runs that are there move to RESULTS/.replaced/")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N",
-                        help="runs at the same time, each with its share of the threads")
-    parser.add_argument("--check", action=argparse.BooleanOptionalAction, default=None,
-                        help="evaluate stored models again (default: yes, but not for uci)")
-    parser.add_argument("--mirror", metavar="DIR_OR_URL",
-                        default=os.environ.get("BIHM_DATA_MIRROR") or None,
-                        help="where data are looked for first (BIHM_DATA_MIRROR)")
+    parser.add_argument(
+        "targets",
+        nargs="+",
+        metavar="TARGET",
+        help="mnist, uci (its eight sets), or names of recipes in run_exps/",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="TIME",
+        help="time for all training and evaluation together: 10m, 1.5h; such runs "
+        "go to RESULTS/<recipe>-budget",
+    )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="restart; runs that are there move to RESULTS/.replaced/",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="runs at the same time, each with its share of the threads",
+    )
+    parser.add_argument(
+        "--check",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="evaluate stored models again (default: yes, but not for uci)",
+    )
+    parser.add_argument(
+        "--mirror",
+        metavar="DIR_OR_URL",
+        default=os.environ.get("BIHM_DATA_MIRROR") or None,
+        help="where data are looked for first (BIHM_DATA_MIRROR)",
+    )
     parser.add_argument("--data", default="data", metavar="DIR", help="folder of the data files")
-    parser.add_argument("--results", default="results", metavar="DIR",
-                        help="folder of the run folders")
+    parser.add_argument(
+        "--results", default="results", metavar="DIR", help="folder of the run folders"
+    )
     parser.add_argument("--threads", type=int, help="threads in all (all cores)")
     parser.add_argument("--engine", choices=("theano", "pytensor"), help="the symbolic engine")
     parser.add_argument("--device", help="cpu; with pytensor also jax-cpu or gpu")
@@ -69,8 +92,11 @@ def run(args: argparse.Namespace) -> int:
     if args.jobs < 1:
         raise InputError(f"--jobs {args.jobs}: at least 1 is needed")
     budget = parse_duration(args.budget) if args.budget else None
-    names = list(dict.fromkeys(name for target in args.targets
-                               for name in (UCI if target == "uci" else (target,))))
+    names = list(
+        dict.fromkeys(
+            name for target in args.targets for name in (UCI if target == "uci" else (target,))
+        )
+    )
     to_train, agreed = [], True
     waiting = list(names)
     while waiting:
@@ -122,7 +148,8 @@ def _is_evaluated(name: str, folder: RunDirectory, recipe: Recipe) -> bool:
     if not evaluation or not folder.file("model.npz").is_file():
         return False
     if evaluation.get("split") != "test" or (
-            evaluation.get("model_fingerprint") != folder.read_model().fingerprint):
+        evaluation.get("model_fingerprint") != folder.read_model().fingerprint
+    ):
         return False
     status = folder.read_status()
     trained = f"{status.get('updates', 0)} updates"
@@ -135,8 +162,9 @@ def _is_evaluated(name: str, folder: RunDirectory, recipe: Recipe) -> bool:
     return True
 
 
-def _obtain_data(name: str, recipe: Recipe, args: argparse.Namespace,
-                 alone: bool = True) -> Dataset | None:
+def _obtain_data(
+    name: str, recipe: Recipe, args: argparse.Namespace, alone: bool = True
+) -> Dataset | None:
     """Load the recipe's data, fetching them where needed; None where they are not available."""
     from bihm_repro.datasets.convert import convert
     from bihm_repro.datasets.dataset import load_dataset
@@ -144,8 +172,12 @@ def _obtain_data(name: str, recipe: Recipe, args: argparse.Namespace,
     if recipe.dataset.endswith((".hdf5", ".h5")):
         return load_dataset(recipe.dataset, args.data)
     try:
-        result = convert(recipe.dataset, args.data, mirror=args.mirror,
-                         report=lambda line: print(line, file=sys.stderr))
+        result = convert(
+            recipe.dataset,
+            args.data,
+            mirror=args.mirror,
+            report=lambda line: print(line, file=sys.stderr),
+        )
     except (InputError, SetupError) as error:
         if alone:
             raise
@@ -165,11 +197,13 @@ def _check(name: str, folder: RunDirectory, args: argparse.Namespace) -> bool:
         return True
     recorded = folder.read_evaluation() or {}
     dataset = _obtain_data(name, folder.recipe, args, alone=False)
-    if dataset is None:
+    if dataset is None or recorded is None:
         return True
-    if dataset.fingerprint != recorded["data_fingerprint"]:
-        say(f"{name}: not checked: the run is on other data than those found here "
-            f"({dataset.exactness})")
+    if dataset.fingerprint != recorded.get("data_fingerprint"):
+        say(
+            f"{name}: not checked: the run is on other data than those found here "
+            f"({dataset.exactness})"
+        )
         return True
     from bihm_repro.estimators.evaluate import evaluate_run
 
@@ -177,10 +211,18 @@ def _check(name: str, folder: RunDirectory, args: argparse.Namespace) -> bool:
     if not k:
         say(f"{name}: not checked: no estimate is recorded at K = {CHECK_SAMPLES} or below")
         return True
-    now = evaluate_run(folder, samples=[k], z_samples=0, ess_samples=0, examples=CHECK_EXAMPLES,
-                       split=recorded["split"], seed=1, dataset=dataset, write=False)
-    line, agree = comparison(recorded["samples"][str(k)]["log_p"],
-                             now["samples"][str(k)]["log_p"])
+    now = evaluate_run(
+        folder,
+        samples=[k],
+        z_samples=0,
+        ess_samples=0,
+        examples=CHECK_EXAMPLES,
+        split=recorded["split"],
+        seed=1,
+        dataset=dataset,
+        write=False,
+    )
+    line, agree = comparison(recorded["samples"][str(k)]["log_p"], now["samples"][str(k)]["log_p"])
     say(f"{name}: stored model on {now['n_examples']} examples, K = {k}: {line}")
     return agree
 
@@ -190,8 +232,11 @@ def comparison(recorded: dict[str, float], now: dict[str, float]) -> tuple[str, 
     error = (recorded["standard_error"] ** 2 + now["standard_error"] ** 2) ** 0.5
     agree = abs(recorded["value"] - now["value"]) <= TOLERANCE * error
     verdict = "agrees with" if agree else "DOES NOT AGREE with"
-    return (f"-log p {-now['value']:.2f} +- {now['standard_error']:.2f} {verdict} the recorded "
-            f"{-recorded['value']:.2f} +- {recorded['standard_error']:.2f}", agree)
+    return (
+        f"-log p {-now['value']:.2f} +- {now['standard_error']:.2f} {verdict} the recorded "
+        f"{-recorded['value']:.2f} +- {recorded['standard_error']:.2f}",
+        agree,
+    )
 
 
 def _print_tables(args: argparse.Namespace, names: list[str]) -> None:
@@ -199,10 +244,14 @@ def _print_tables(args: argparse.Namespace, names: list[str]) -> None:
     from bihm_repro.report.tables.table import to_markdown
     from bihm_repro.runs.reader import read_runs
 
-    groups = [group for group, wanted in (
-        ("uci", any(name in UCI for name in names)),
-        ("mnist", any("mnist" in name for name in names)),
-    ) if wanted] or ["runs"]
+    groups = [
+        group
+        for group, wanted in (
+            ("uci", any(name in UCI for name in names)),
+            ("mnist", any("mnist" in name for name in names)),
+        )
+        if wanted
+    ] or ["runs"]
     runs, complaints = read_runs(args.results)
     tables: list[Any] = build_tables(runs, groups)
     print("\n" + "\n".join(to_markdown(table) for table in tables))

@@ -27,32 +27,61 @@ INTERRUPTIONS = ("interrupted", "asked to end")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("recipe", help="path of a recipe, or its name in run_exps/")
-    parser.add_argument("--set", action="append", default=[], metavar="A.B=VALUE", dest="overrides",
-                        help="change a setting, such as model.layers=[200,100]; may be repeated")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="A.B=VALUE",
+        dest="overrides",
+        help="change a setting, such as model.layers=[200,100]; may be repeated",
+    )
     parser.add_argument("--out", metavar="DIR", help="the run folder (results/<recipe>)")
-    parser.add_argument("--budget", metavar="TIME",
-                        help="spend about this long in all, evaluation included: 10m, 1.5h, 90s")
-    parser.add_argument("--pause-after", metavar="TIME",
-                        help="pause after this long, without evaluating; resumes exactly there")
-    parser.add_argument("--fresh", action="store_true",
-                        help="restart; the folder that was there moves to .replaced/ beside it")
-    parser.add_argument("--from", metavar="RUN_OR_MODEL", dest="initial",
-                        help="start from the parameters of a run folder or a model.npz")
-    parser.add_argument("--extend", action="store_true",
-                        help="resume with the recipe as it is now; it may differ in what is not "
-                             "trained yet: max_epochs and patience of the current phase, and later "
-                             "phases")
+    parser.add_argument(
+        "--budget",
+        metavar="TIME",
+        help="spend about this long in all, evaluation included: 10m, 1.5h, 90s",
+    )
+    parser.add_argument(
+        "--pause-after",
+        metavar="TIME",
+        help="pause after this long, without evaluating; resumes exactly there",
+    )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="restart; the folder that was there moves to .replaced/ beside it",
+    )
+    parser.add_argument(
+        "--from",
+        metavar="RUN_OR_MODEL",
+        dest="initial",
+        help="start from the parameters of a run folder or a model.npz",
+    )
+    parser.add_argument(
+        "--extend",
+        action="store_true",
+        help="resume with the recipe as it is now; it may differ in what is not "
+        "trained yet: max_epochs and patience of the current phase, and later "
+        "phases",
+    )
     parser.add_argument("--no-evaluate", action="store_true", help="do not evaluate at the end")
     parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
     parser.add_argument("--threads", type=int, help="threads (all cores)")
     parser.add_argument("--engine", choices=("theano", "pytensor"), help="the symbolic engine")
     parser.add_argument("--device", help="cpu; with pytensor also jax-cpu or gpu")
-    parser.add_argument("--devices", type=int, metavar="N",
-                        help="devices of this host to use, with --device jax-cpu or gpu (default: "
-                             "all)")
-    parser.add_argument("--hosts", type=int, metavar="N",
-                        help="train one model on N hosts, each started with this command (default: "
-                             "1, or the tasks of Slurm or Open MPI)")
+    parser.add_argument(
+        "--devices",
+        type=int,
+        metavar="N",
+        help="devices of this host to use, with --device jax-cpu or gpu (default: all)",
+    )
+    parser.add_argument(
+        "--hosts",
+        type=int,
+        metavar="N",
+        help="train one model on N hosts, each started with this command (default: "
+        "1, or the tasks of Slurm or Open MPI)",
+    )
     parser.add_argument("--host-id", type=int, metavar="I", help="this host's number, from 0")
     parser.add_argument("--coordinator", metavar="HOST:PORT", help="address of host 0, a free port")
     parser.add_argument("--tensorboard", metavar="DIR", help="also write a TensorBoard log")
@@ -64,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     from bihm_repro.engine.choice import choose
     from bihm_repro.engine.parallel import choose_parallel, requested, several_hosts
     from bihm_repro.recipes.recipe import Recipe, find_recipe
-    from bihm_repro.runs.initial import with_initial
+    from bihm_repro.runs.initial import check_source, with_initial
     from bihm_repro.runs.layout import RunDirectory
     from bihm_repro.runs.names import run_name
     from bihm_repro.training.budget import Budget, parse_duration
@@ -84,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
     if requested().host_id:
         return _follow(recipe, dataset, budget, pause_after)
     folder = RunDirectory(args.out or Path("results") / run_name(path))
+    if args.initial is not None:
+        check_source(args.initial, folder, args.fresh)
     if args.fresh and (moved := folder.move_aside()):
         say(f"{folder.path}: the run that was here is now in {moved}")
     with folder.lock():
@@ -115,14 +146,22 @@ def _follow(recipe: Recipe, dataset: Dataset, budget: Budget, pause_after: float
     return 130 if log.pause in INTERRUPTIONS else 0
 
 
-def _train(recipe: Recipe, folder: RunDirectory, dataset: Dataset, args: argparse.Namespace,
-           budget: Budget, pause_after: float | None) -> str:
+def _train(
+    recipe: Recipe,
+    folder: RunDirectory,
+    dataset: Dataset,
+    args: argparse.Namespace,
+    budget: Budget,
+    pause_after: float | None,
+) -> str:
     """Run the phases that are left; returns why training paused, or nothing."""
     folder.check_data(dataset.fingerprint)
     status = folder.read_status()
     if status.get("finished"):
-        say(f"{folder.path}: training is finished for this recipe and these data "
-            f"({status.get('updates', 0)} updates); restart with --fresh")
+        say(
+            f"{folder.path}: training is finished for this recipe and these data "
+            f"({status.get('updates', 0)} updates); restart with --fresh"
+        )
         return ""
     from bihm_repro.models.build import build_model
     from bihm_repro.runs.initial import set_initial
@@ -131,13 +170,16 @@ def _train(recipe: Recipe, folder: RunDirectory, dataset: Dataset, args: argpars
     model = build_model(recipe.model, dataset.dim, recipe.seed)
     if recipe.initial.fingerprint and not folder.has_state:
         set_initial(model, recipe)
-    options = Options(budget=budget.for_training, tensorboard=args.tensorboard,
-                      pause_after=pause_after)
+    options = Options(
+        budget=budget.for_training, tensorboard=args.tensorboard, pause_after=pause_after
+    )
     log = train(model, recipe, TrainingData.of(dataset), folder, options)
     if log.pause or log.off_schedule:
         cut = "; the schedule that the budget cut short resumes uncut" if log.off_schedule else ""
-        say(f"paused ({log.pause or 'the time budget is used up'}) at update {log.status.updates}, "
-            f"all is saved in {folder.path}; resume with: {_command_to_resume(args)}{cut}")
+        say(
+            f"paused ({log.pause or 'the time budget is used up'}) at update {log.status.updates}, "
+            f"all is saved in {folder.path}; resume with: {_command_to_resume(args)}{cut}"
+        )
     return log.pause
 
 
@@ -145,9 +187,17 @@ def _command_to_resume(args: argparse.Namespace) -> str:
     words = ["bihm", "train", args.recipe]
     for override in args.overrides:
         words += ["--set", override]
-    options = {"out": args.out, "from": args.initial, "threads": args.threads,
-               "engine": args.engine, "device": args.device, "devices": args.devices,
-               "hosts": args.hosts, "host-id": args.host_id, "coordinator": args.coordinator}
+    options = {
+        "out": args.out,
+        "from": args.initial,
+        "threads": args.threads,
+        "engine": args.engine,
+        "device": args.device,
+        "devices": args.devices,
+        "hosts": args.hosts,
+        "host-id": args.host_id,
+        "coordinator": args.coordinator,
+    }
     for option, value in options.items():
         words += [f"--{option}", str(value)] if value is not None else []
     words += ["--data", args.data] if args.data != "data" else []
@@ -163,9 +213,11 @@ def _evaluate(folder: RunDirectory, dataset: Dataset, budget: Budget) -> None:
         return
     settings, test = folder.recipe.evaluation, dataset.splits["test"]
     evaluation = folder.read_evaluation()
-    if evaluation and is_up_to_date(
-            evaluation, folder.read_model().fingerprint, dataset.fingerprint) and (
-            budget.seconds is not None or answers(evaluation, settings, len(test))):
+    if (
+        evaluation
+        and is_up_to_date(evaluation, folder.read_model().fingerprint, dataset.fingerprint)
+        and (budget.seconds is not None or answers(evaluation, settings, len(test)))
+    ):
         _record_progress(folder, evaluation)
         say(f"{folder.path}: evaluation.json is up to date for this model and these data")
         return
@@ -202,8 +254,9 @@ def evaluation_line(evaluation: dict[str, Any]) -> str:
     for name, title in (("log_p", "-log p"), ("log_p_star", "-log p*")):
         figure = evaluation["samples"][most].get(name)
         if figure:
-            parts.append(f"{title} {-figure['value']:.3f} +- {figure['standard_error']:.3f} "
-                         f"(K = {most})")
+            parts.append(
+                f"{title} {-figure['value']:.3f} +- {figure['standard_error']:.3f} (K = {most})"
+            )
     if "log_z2" in evaluation:
         figure = evaluation["log_z2"]
         parts.append(f"2 log Z {figure['value']:.3f} +- {figure['standard_error']:.3f}")

@@ -8,6 +8,7 @@ ends in .toml, and a name that ``run_exps/`` does not have, are relative to the 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -25,25 +26,32 @@ def recipe_folders() -> list[Path]:
 
 def recipe_names() -> list[str]:
     """Return the names of all recipes of the folders, such as ``rws/mnist``."""
-    return sorted({path.relative_to(folder).with_suffix("").as_posix()
-                   for folder in recipe_folders() for path in folder.rglob("*.toml")})
+    return sorted(
+        {
+            path.relative_to(folder).with_suffix("").as_posix()
+            for folder in recipe_folders()
+            for path in folder.rglob("*.toml")
+        }
+    )
 
 
 def find_recipe(name: str) -> Path:
     """Return the path of a recipe given as a path or as a name in ``run_exps/``.
 
-    >>> find_recipe("rws/mnist")    # doctest: +SKIP
+    >>> find_recipe("rws/mnist")  # doctest: +SKIP
     PosixPath('run_exps/rws/mnist.toml')
     """
     found = Path(name) if name.endswith(".toml") else _named(name)
     if found is None:
         known = recipe_names()
-        raise InputError(f"{name}: no such recipe in run_exps/{suggestion(name, known)}; "
-                         f"give a path ending in .toml or one of {', '.join(known)}")
+        raise InputError(
+            f"{name}: no such recipe in run_exps/{suggestion(name, known)}; "
+            f"give a path ending in .toml or one of {', '.join(known)}"
+        )
     return found
 
 
-def read_recipe(path: str | Path) -> dict[str, Any]:
+def read_recipe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the content of the recipe at ``path``, with what it takes from others."""
     chain: list[Path] = []
     content: dict[str, Any] = {}
@@ -51,8 +59,10 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     while following is not None:
         if any(following.resolve() == other.resolve() for other in chain):
             names = " -> ".join(item.stem for item in [*chain, following])
-            raise InputError(f"{path}: its recipes extend each other in a circle ({names}); "
-                             "remove one extends line")
+            raise InputError(
+                f"{path}: its recipes extend each other in a circle ({names}); "
+                "remove one extends line"
+            )
         chain.append(following)
         parent = _read(following)
         extends = parent.pop("extends", None)
@@ -86,13 +96,17 @@ def _read(path: Path) -> dict[str, Any]:
 def _extended(name: Any, path: Path) -> Path:
     """Return the path of the recipe that the one at ``path`` extends by ``name``."""
     if not isinstance(name, str) or not name.strip() or "\0" in name:
-        raise InputError(f"{path}: extends = {name!r}: must be the name of a recipe in run_exps/ "
-                         "or the path of a .toml file")
+        raise InputError(
+            f"{path}: extends = {name!r}: must be the name of a recipe in run_exps/ "
+            "or the path of a .toml file"
+        )
     beside = path.parent / (name if name.endswith(".toml") else f"{name}.toml")
     found = None if name.endswith(".toml") else _named(name)
     if found is None and not beside.is_file():
-        raise InputError(f"{path}: extends = {name!r}: there is no such recipe in run_exps/ nor "
-                         f"{beside}{suggestion(name, recipe_names())}")
+        raise InputError(
+            f"{path}: extends = {name!r}: there is no such recipe in run_exps/ nor "
+            f"{beside}{suggestion(name, recipe_names())}"
+        )
     return found or beside
 
 

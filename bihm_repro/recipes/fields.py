@@ -51,16 +51,26 @@ def setting(
         the fingerprint
     compiled : for a setting of a phase, whether the compiled update depends on its value
     """
-    return field(default=default, metadata={
-        "setting": rule, "doc": doc, "later": later, "decides": decides, "compiled": compiled})
+    return field(
+        default=default,
+        metadata={
+            "setting": rule,
+            "doc": doc,
+            "later": later,
+            "decides": decides,
+            "compiled": compiled,
+        },
+    )
 
 
 def one_of(*choices: str) -> Setting:
     """One word of a list."""
+
     def convert(value: Any) -> str:
         if not isinstance(value, str) or value not in choices:
             raise ValueError
         return value
+
     return Setting(f"one of {', '.join(choices)}", convert, choices)
 
 
@@ -91,23 +101,30 @@ class registered:  # noqa: N801 (used like the functions around it)
 
 def integer(minimum: int) -> Setting:
     """An integer, ``minimum`` or more, that fits into 64 bits."""
+
     def convert(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**63:
             raise ValueError
         return value
+
     return Setting(f"an integer, {minimum} or more and below 2**63", convert)
 
 
 def number(above: float | None = None, at_least: float | None = None) -> Setting:
     """A finite real number with an optional lower limit."""
+
     def convert(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError
         value = float(value)
-        if not math.isfinite(value) or (above is not None and value <= above) or (
-                at_least is not None and value < at_least):
+        if (
+            not math.isfinite(value)
+            or (above is not None and value <= above)
+            or (at_least is not None and value < at_least)
+        ):
             raise ValueError
         return value
+
     limit = f" above {above}" if above is not None else ""
     limit += f", {at_least} or more" if at_least is not None else ""
     return Setting(f"a finite number{limit}", convert)
@@ -115,38 +132,46 @@ def number(above: float | None = None, at_least: float | None = None) -> Setting
 
 def boolean() -> Setting:
     """True or false."""
+
     def convert(value: Any) -> bool:
         if not isinstance(value, bool):
             raise TypeError
         return value
+
     return Setting("true or false", convert)
 
 
 def text(what: str, empty: bool = False) -> Setting:
     """A string on one line, which UTF-8 can hold."""
+
     def convert(value: Any) -> str:
         if not isinstance(value, str) or "\n" in value or not (value.strip() or empty):
             raise ValueError
         value.encode("utf-8")
         return value
+
     return Setting(what, convert)
 
 
 def sizes(what: str) -> Setting:
     """A list of one or more positive integers."""
+
     def convert(value: Any) -> tuple[int, ...]:
         if not value:
             raise ValueError
         return _positive(value)
+
     return Setting(f"a list of integers, each 1 or more ({what})", convert)
 
 
 def hidden_sizes() -> Setting:
     """A list of positive integers, or a list of such lists; may be empty."""
+
     def convert(value: Any) -> tuple[Any, ...]:
         if isinstance(value, (list, tuple)) and value and isinstance(value[0], (list, tuple)):
             return tuple(_positive(item) for item in value)
         return _positive(value)
+
     return Setting("a list of layer sizes, or one such list for each latent layer", convert)
 
 
@@ -158,6 +183,7 @@ def schedule() -> Setting:
         if not isinstance(value, (list, tuple)):
             raise TypeError
         return tuple((rate.convert(first), epochs.convert(second)) for first, second in value)
+
     return Setting("a list of [learning rate, epochs] pairs", convert)
 
 

@@ -46,9 +46,7 @@ __all__ = [
 class ModelRecipe:
     """The model: which kind, how large, and the initial values of its parameters."""
 
-    kind: str = setting(
-        models.DEFAULT, allowed.registered(models.kinds), "the kind of model"
-    )
+    kind: str = setting(models.DEFAULT, allowed.registered(models.kinds), "the kind of model")
     layers: tuple[int, ...] = setting(
         (),
         allowed.sizes("latent layer sizes from the data up"),
@@ -302,18 +300,18 @@ class Recipe:
         cls, content: Mapping[str, Any], source: str = "recipe", overrides: Iterable[str] = ()
     ) -> Recipe:
         """Check ``content`` (as read from TOML) and make a recipe of it."""
-        content = changed = copy.deepcopy(dict(content))
+        settings = copy.deepcopy(dict(content))
         for override in overrides:
-            _override(changed, override)
+            _override(settings, override)
         known = [item.name for item in fields(cls)]
-        _refuse_unknown(content, known, "", source)
+        _refuse_unknown(settings, known, "", source)
         values: dict[str, Any] = {}
         for name in ("dataset", "seed", "title"):
-            values[name] = _checked(cls, name, content, "", source)
+            values[name] = _checked(cls, name, settings, "", source)
         for name, kind in SECTIONS.items():
-            values[name] = _section(kind, content.get(name, {}), name, source)
-        if "phases" in content:
-            values["phases"] = _phases(content["phases"], source)
+            values[name] = _section(kind, settings.get(name, {}), name, source)
+        if "phases" in settings:
+            values["phases"] = _phases(settings["phases"], source)
         recipe = cls(**values)
         _check_together(recipe, source)
         return recipe

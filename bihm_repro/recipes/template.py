@@ -20,13 +20,13 @@ def template(dataset: str) -> str:
     recipe = Recipe.from_dict({"dataset": dataset, "title": dataset, "model": {"layers": LAYERS}})
     lines = [
         "# Train with: bihm train THIS_FILE. What is commented out is at its default.",
-        "# To start from another recipe instead, write: extends = \"mushrooms\"",
+        '# To start from another recipe instead, write: extends = "mushrooms"',
         *_settings(recipe, shown=("dataset", "title")),
     ]
     for name in SECTIONS:
         if name == "monitor":
             lines += ["", "[[phases]]", *_settings(Phase(learning_rate=1e-2, patience=30), PHASE)]
-            lines += ["", "[[phases]]", *_settings(Phase(patience=30), PHASE)[:len(PHASE)]]
+            lines += ["", "[[phases]]", *_settings(Phase(patience=30), PHASE)[: len(PHASE)]]
         if name != "initial":
             lines += ["", f"[{name}]", *_settings(getattr(recipe, name), ("layers",))]
     return "\n".join(lines) + "\n"

@@ -22,11 +22,27 @@ import numpy as np
 from bihm_repro.errors import InputError
 from bihm_repro.files import written_atomically
 
-__all__ = ["Header", "check_headers", "fingerprint_of", "previous_of", "read_arrays",
-           "write_arrays"]
+__all__ = [
+    "Header",
+    "check_headers",
+    "fingerprint_of",
+    "previous_of",
+    "read_arrays",
+    "write_arrays",
+]
 
-ODD = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ArithmeticError, LookupError,
-       RuntimeError, SyntaxError, TypeError, ValueError)
+ODD = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ArithmeticError,
+    LookupError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 """What zipfile and numpy raise at damaged, encrypted or foreign archives."""
 ENTRIES = 100_000
 RATIO = 100
@@ -46,15 +62,19 @@ class Header(NamedTuple):
         return f"{self.dtype.name} of shape {self.shape}"
 
 
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray],
-                 keep: str | os.PathLike[str] | None = None) -> None:
+def write_arrays(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, np.ndarray],
+    keep: str | os.PathLike[str] | None = None,
+) -> None:
     """Write ``arrays`` to ``path`` (.npz) atomically; ``keep`` renames what was there."""
     with written_atomically(path, keep) as temporary, open(temporary, "wb") as handle:
         np.savez(handle, **arrays)
 
 
-def read_arrays(path: str | os.PathLike[str],
-                check: Callable[[dict[str, Header]], None] | None = None) -> dict[str, np.ndarray]:
+def read_arrays(
+    path: str | os.PathLike[str], check: Callable[[dict[str, Header]], None] | None = None
+) -> dict[str, np.ndarray]:
     """Read all arrays of an .npz file, once ``check`` has accepted their headers.
 
     A file that is damaged, encrypted, compressed beyond reason or holds anything but plain arrays
@@ -79,8 +99,9 @@ def read_arrays(path: str | os.PathLike[str],
         raise InputError(f"{path}: is damaged or cut short ({error.strerror})") from None
 
 
-def check_headers(found: Mapping[str, Any], expected: Mapping[str, np.ndarray],
-                  what: str = "array") -> None:
+def check_headers(
+    found: Mapping[str, Any], expected: Mapping[str, np.ndarray], what: str = "array"
+) -> None:
     """Refuse arrays, or their headers, with other names, shapes or types than ``expected``."""
     for name in sorted({*found, *expected}):
         if name not in found:
@@ -120,11 +141,14 @@ def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
         header = _read_header(stream, info.filename)
         size = math.prod(header.shape) * header.dtype.itemsize
         if size != info.file_size - stream.tell():
-            raise InputError(f"is damaged: its entry {info.filename!r} has not the size of "
-                             f"{header}")
+            raise InputError(
+                f"is damaged: its entry {info.filename!r} has not the size of {header}"
+            )
     if info.compress_type != zipfile.ZIP_STORED and size > RATIO * (info.compress_size + 1000):
-        raise InputError(f"its entry {info.filename!r} is compressed more than {RATIO} times; "
-                         "write it with numpy.savez")
+        raise InputError(
+            f"its entry {info.filename!r} is compressed more than {RATIO} times; "
+            "write it with numpy.savez"
+        )
     return header
 
 
@@ -133,8 +157,9 @@ def _read_header(stream: IO[bytes], name: str) -> Header:
         raise InputError(f"is damaged: its entry {name!r} is not a plain array")
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     if dtype.kind not in DTYPES or dtype.names or dtype.subdtype or dtype.hasobject:
-        raise InputError(f"its entry {name!r} has the type {dtype}: only plain numbers and text "
-                         "are read")
+        raise InputError(
+            f"its entry {name!r} has the type {dtype}: only plain numbers and text are read"
+        )
     if not all(isinstance(size, int) and 0 <= size < 2**40 for size in shape):
         raise InputError(f"is damaged: its entry {name!r} has shape {shape}")
     return Header(tuple(shape), dtype)
@@ -143,7 +168,7 @@ def _read_header(stream: IO[bytes], name: str) -> Header:
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
     with archive.open(info) as stream:
         value = np.lib.format.read_array(stream, allow_pickle=False)
-        stream.read(1)      # reaches the end, where the checksum is compared
+        stream.read(1)  # reaches the end, where the checksum is compared
     return value
 
 

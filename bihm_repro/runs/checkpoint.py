@@ -35,16 +35,19 @@ class Checkpoint:
     record: dict[str, Any]
 
 
-def write_checkpoint(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray],
-                     record: Mapping[str, Any]) -> None:
+def write_checkpoint(
+    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], record: Mapping[str, Any]
+) -> None:
     """Write a checkpoint to ``path``, keeping the one that was there as the previous one."""
     text = json.dumps(record, allow_nan=False)
     write_arrays(path, {**arrays, RECORD: np.array(text)}, keep=previous_of(path))
 
 
-def read_checkpoint(path: str | os.PathLike[str],
-                    check_arrays: Callable[[dict[str, Header]], None] | None = None,
-                    check: Callable[[Checkpoint], None] | None = None) -> Checkpoint | None:
+def read_checkpoint(
+    path: str | os.PathLike[str],
+    check_arrays: Callable[[dict[str, Header]], None] | None = None,
+    check: Callable[[Checkpoint], None] | None = None,
+) -> Checkpoint | None:
     """Read the checkpoint at ``path``, or the previous one where it is not usable or missing.
 
     Returns None where neither exists. ``check_arrays`` sees the headers of the arrays before they
@@ -76,8 +79,11 @@ def json_entry(arrays: dict[str, np.ndarray], name: str, source: str) -> dict[st
     return parse_json(str(text), f"{source}: its {name}")
 
 
-def _read(path: Path, check_arrays: Callable[[dict[str, Header]], None] | None,
-          check: Callable[[Checkpoint], None] | None) -> Checkpoint:
+def _read(
+    path: Path,
+    check_arrays: Callable[[dict[str, Header]], None] | None,
+    check: Callable[[Checkpoint], None] | None,
+) -> Checkpoint:
     def headers(found: dict[str, Header]) -> None:
         if RECORD not in found:
             raise InputError(f"is not a checkpoint (it has no {RECORD!r} entry)")

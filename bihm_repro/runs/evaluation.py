@@ -10,13 +10,21 @@ from bihm_repro.recipes.recipe import EvaluationRecipe
 __all__ = ["answers", "is_up_to_date"]
 
 
-def is_up_to_date(evaluation: Mapping[str, Any] | None, model_fingerprint: str,
-                  data_fingerprint: str, split: str = "test") -> bool:
+def is_up_to_date(
+    evaluation: Mapping[str, Any] | None,
+    model_fingerprint: str,
+    data_fingerprint: str,
+    split: str = "test",
+) -> bool:
     """Whether ``evaluation`` is of these parameters on this split of these data."""
-    return evaluation is not None and (
-        evaluation.get("model_fingerprint") == model_fingerprint
-        and evaluation.get("data_fingerprint") == data_fingerprint
-        and evaluation.get("split") == split)
+    wanted = {
+        "model_fingerprint": model_fingerprint,
+        "data_fingerprint": data_fingerprint,
+        "split": split,
+    }
+    return evaluation is not None and all(
+        evaluation.get(name) == value for name, value in wanted.items()
+    )
 
 
 def answers(evaluation: Mapping[str, Any], settings: EvaluationRecipe, examples: int) -> bool:
@@ -32,9 +40,15 @@ def answers(evaluation: Mapping[str, Any], settings: EvaluationRecipe, examples:
     return (
         evaluation.get("n_examples") == examples
         and {str(k) for k in settings.samples} <= set(evaluation["samples"])
-        and (not (star and settings.z_samples)
-             or (log_z2.get("samples", 0) >= settings.z_samples
-                 and log_z2.get("inner", 1) == settings.z_inner))
-        and (not settings.ess_samples
-             or (ess.get("samples") == settings.ess_samples
-                 and ess.get("examples", 0) >= ess_rows)))
+        and (
+            not (star and settings.z_samples)
+            or (
+                log_z2.get("samples", 0) >= settings.z_samples
+                and log_z2.get("inner", 1) == settings.z_inner
+            )
+        )
+        and (
+            not settings.ess_samples
+            or (ess.get("samples") == settings.ess_samples and ess.get("examples", 0) >= ess_rows)
+        )
+    )

@@ -16,7 +16,7 @@ from bihm_repro.recipes.recipe import InitialRecipe, Recipe
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.parameters import Parameters, read_parameters
 
-__all__ = ["read_initial", "set_initial", "with_initial"]
+__all__ = ["check_source", "read_initial", "set_initial", "with_initial"]
 
 
 def read_initial(source: str | os.PathLike[str]) -> Parameters:
@@ -26,6 +26,17 @@ def read_initial(source: str | os.PathLike[str]) -> Parameters:
     if not Path(source).is_file():
         raise InputError(f"{source}: there is no such run folder or model file")
     return read_parameters(source)
+
+
+def check_source(source: str, folder: RunDirectory, fresh: bool) -> None:
+    """Refuse a source that cannot be read, or that a restart of ``folder`` would move away."""
+    read_initial(source)
+    path = Path(source).resolve()
+    if fresh and folder.path.resolve() in (path, *path.parents):
+        raise InputError(
+            f"--from {source}: is the run that --fresh would replace; choose another folder "
+            "with --out"
+        )
 
 
 def with_initial(recipe: Recipe, source: str | None, folder: RunDirectory) -> Recipe:
@@ -47,8 +58,10 @@ def set_initial(model: Any, recipe: Recipe) -> None:
     source, wanted = recipe.initial.source, recipe.initial.fingerprint
     found = read_initial(source)
     if found.fingerprint != wanted:
-        raise InputError(f"{source}: holds other parameters than when the run was started from it; "
-                         "bring those back, or restart with --from and --fresh")
+        raise InputError(
+            f"{source}: holds other parameters than when the run was started from it; "
+            "bring those back, or restart with --from and --fresh"
+        )
     try:
         model.set_values(found)
     except InputError as error:

@@ -26,7 +26,7 @@ import io
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +55,15 @@ if TYPE_CHECKING:
 
 __all__ = ["RUN_FILES", "RunDirectory", "log_columns", "source_commit"]
 
-RUN_FILES = ("recipe.toml", "log.csv", "model.npz", "state.npz", "state.previous.npz",
-             "status.json", "evaluation.json")
+RUN_FILES = (
+    "recipe.toml",
+    "log.csv",
+    "model.npz",
+    "state.npz",
+    "state.previous.npz",
+    "status.json",
+    "evaluation.json",
+)
 TEXT_COLUMNS = ("active_units",)
 """Columns of log.csv that hold text: the counts of active units, from the data up."""
 
@@ -93,8 +100,10 @@ class RunDirectory:
     def recipe(self) -> Recipe:
         """The frozen recipe of the run."""
         if not self.file("recipe.toml").is_file():
-            raise InputError(f"{self.path}: is not a run folder (it has no recipe.toml); "
-                             f"train one with: bihm train RECIPE --out {self.path}")
+            raise InputError(
+                f"{self.path}: is not a run folder (it has no recipe.toml); "
+                f"train one with: bihm train RECIPE --out {self.path}"
+            )
         return Recipe.load(self.file("recipe.toml"))
 
     def recipe_content(self) -> dict[str, Any]:
@@ -119,8 +128,10 @@ class RunDirectory:
         that this could have been asked for.
         """
         if self.exists and not self.file("recipe.toml").is_file():
-            raise InputError(f"{self.path}: holds files of a run but no recipe.toml; choose "
-                             "another folder with --out, or replace it with --fresh")
+            raise InputError(
+                f"{self.path}: holds files of a run but no recipe.toml; choose "
+                "another folder with --out, or replace it with --fresh"
+            )
         if self.exists and self.recipe.fingerprint() != recipe.fingerprint():
             self._check_change(recipe, extend)
         self.write_recipe(recipe)
@@ -135,18 +146,23 @@ class RunDirectory:
                 return
             if extend:
                 differences = refused
-                ways = (f"--extend changes only what is not trained yet, and the run "
-                        f"{place(status)}: {ways}")
+                ways = (
+                    f"--extend changes only what is not trained yet, and the run "
+                    f"{place(status)}: {ways}"
+                )
             elif not refused:
                 ways = f"continue with this recipe by --extend, {ways}"
-        raise InputError(f"{self.path}: holds a run of another recipe "
-                         f"({'; '.join(differences[:3])}); {ways}")
+        raise InputError(
+            f"{self.path}: holds a run of another recipe ({'; '.join(differences[:3])}); {ways}"
+        )
 
     def check_data(self, fingerprint: str) -> None:
         """Refuse other data than the run was trained on."""
         if self.read_status().get("data_fingerprint", fingerprint) != fingerprint:
-            raise InputError(f"{self.path}: was trained on other data than those given now; bring "
-                             "those data back, or restart: with another --out, or with --fresh")
+            raise InputError(
+                f"{self.path}: was trained on other data than those given now; bring "
+                "those data back, or restart: with another --out, or with --fresh"
+            )
 
     def discard_claim(self) -> None:
         """Undo a claim: remove the files of a run that has made no update."""
@@ -185,8 +201,9 @@ class RunDirectory:
         """Read the best parameters, by name, with their ``meta`` and ``fingerprint``."""
         return read_parameters(self._present("model.npz"))
 
-    def write_model(self, values: Mapping[str, np.ndarray], meta: Mapping[str, Any],
-                    keep: bool = False) -> None:
+    def write_model(
+        self, values: Mapping[str, np.ndarray], meta: Mapping[str, Any], keep: bool = False
+    ) -> None:
         """Write the best parameters, by name, with a JSON record of what they are.
 
         With ``keep``, those that were there become ``model.previous.npz``.
@@ -236,8 +253,11 @@ class RunDirectory:
         """Remove what only resuming needs, once the log, its other copy, is on the disk."""
         if self.file("log.csv").exists():
             sync(self.file("log.csv"))
-        for path in (self.file("state.npz"), previous_of(self.file("state.npz")),
-                     previous_of(self.file("model.npz"))):
+        for path in (
+            self.file("state.npz"),
+            previous_of(self.file("state.npz")),
+            previous_of(self.file("model.npz")),
+        ):
             path.unlink(missing_ok=True)
         sync(self.path)
 
@@ -248,10 +268,11 @@ class RunDirectory:
         """
         sweep_temporaries(self.path)
         if self.has_state and self.read_status().get("finished"):
-            state = self.read_state()
-            if state is not None and state.record.get("status", {}).get("finished"):
-                self.write_log(log_columns(self.recipe), state.record.get("rows", []))
-                self.remove_state()
+            with suppress(InputError):  # a damaged state is of no use to a finished run
+                state = self.read_state()
+                if state is not None and state.record.get("status", {}).get("finished"):
+                    self.write_log(log_columns(self.recipe), state.record.get("rows", []))
+            self.remove_state()
 
     def read_status(self) -> dict[str, Any]:
         """Read status.json; empty where the run has not come that far."""
@@ -278,13 +299,15 @@ class RunDirectory:
         with open(self.file(".lock"), "a+", encoding="utf-8") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not self._is_current(handle):    # the folder was replaced in between
+                if not self._is_current(handle):  # the folder was replaced in between
                     raise BlockingIOError
             except BlockingIOError:
                 handle.seek(0)
                 holder = handle.read(20).strip() or "unknown"
-                raise InputError(f"{self.path}: process {holder} is working on this run folder; "
-                                 "wait until it ends, or choose another with --out") from None
+                raise InputError(
+                    f"{self.path}: process {holder} is working on this run folder; "
+                    "wait until it ends, or choose another with --out"
+                ) from None
             handle.truncate(0)
             handle.write(str(os.getpid()))
             handle.flush()
@@ -318,12 +341,14 @@ class RunDirectory:
     def _present(self, name: str) -> Path:
         path = self.file(name)
         if not path.is_file():
-            raise InputError(f"{path}: is missing; train the run with: "
-                             f"bihm train RECIPE --out {self.path}")
+            raise InputError(
+                f"{path}: is missing; train the run with: bihm train RECIPE --out {self.path}"
+            )
         return path
 
-    def _read_json(self, name: str,
-                   check: Callable[[Mapping[str, Any]], None]) -> dict[str, Any] | None:
+    def _read_json(
+        self, name: str, check: Callable[[Mapping[str, Any]], None]
+    ) -> dict[str, Any] | None:
         path = self.file(name)
         if not path.exists():
             return None
@@ -336,11 +361,14 @@ class RunDirectory:
         path = self.file(name)
         text = read_text(path) if path.exists() else ""
         # A run that is being trained may be in the middle of writing its last line.
-        complete = text[:text.rfind("\n") + 1]
+        complete = text[: text.rfind("\n") + 1]
         try:
             types = {name: str for name in TEXT_COLUMNS}
-            frame = (pandas.read_csv(io.StringIO(complete), dtype=types) if complete
-                     else pandas.DataFrame())
+            frame = (
+                pandas.read_csv(io.StringIO(complete), dtype=types)
+                if complete
+                else pandas.DataFrame()
+            )
         except (ValueError, ArithmeticError, LookupError, RecursionError) as error:
             raise InputError(f"{path}: is not a readable CSV file ({error})") from None
         for column in frame:
@@ -350,8 +378,9 @@ class RunDirectory:
         return frame
 
 
-def _checked(content: dict[str, Any], check: Callable[[Mapping[str, Any]], None], path: Path,
-             fix: str = "") -> dict[str, Any]:
+def _checked(
+    content: dict[str, Any], check: Callable[[Mapping[str, Any]], None], path: Path, fix: str = ""
+) -> dict[str, Any]:
     try:
         check(content)
     except InputError as error:
@@ -361,6 +390,7 @@ def _checked(content: dict[str, Any], check: Callable[[Mapping[str, Any]], None]
 
 def _state_headers(parameters: Mapping[str, np.ndarray] | None) -> Callable[[Any], None]:
     """Return a check of the arrays of a state; ``parameters`` give names and shapes."""
+
     def check(found: dict[str, Header]) -> None:
         parts: dict[str, dict[str, Header]] = {"parameter": {}, "best": {}, "rule": {}}
         for name, header in found.items():
@@ -379,9 +409,20 @@ def _state_headers(parameters: Mapping[str, np.ndarray] | None) -> Callable[[Any
 
 def log_columns(recipe: Recipe) -> list[str]:
     """Return the columns of log.csv for ``recipe``."""
-    columns = ["phase", "epoch", "updates", "seconds", "learning_rate", "samples", "train_log_p",
-               "train_log_p_tilde_star", "valid_log_p", "valid_log_p_tilde_star", "valid_bound",
-               "best"]
+    columns = [
+        "phase",
+        "epoch",
+        "updates",
+        "seconds",
+        "learning_rate",
+        "samples",
+        "train_log_p",
+        "train_log_p_tilde_star",
+        "valid_log_p",
+        "valid_log_p_tilde_star",
+        "valid_bound",
+        "best",
+    ]
     ks = recipe.monitor.test_samples
     columns += [f"test_log_p_{k}" for k in ks]
     columns += [f"test_log_p_tilde_star_{k}" for k in ks]
@@ -392,8 +433,14 @@ def log_columns(recipe: Recipe) -> list[str]:
 def source_commit() -> str:
     """Return the commit of the source tree, or "" outside a repository."""
     try:
-        answer = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent,
-                                capture_output=True, text=True, timeout=10, check=True)
+        answer = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return answer.stdout.strip()

@@ -37,19 +37,26 @@ def read_parameters(path: str | os.PathLike[str]) -> Parameters:
     values.meta = json_entry(values, META, str(path)) if META in values else {}
     for name, value in values.items():
         if value.dtype.kind != "f":
-            raise InputError(f"{path}: parameter {name} has the type {value.dtype}, expected "
-                             "floating point")
+            raise InputError(
+                f"{path}: parameter {name} has the type {value.dtype}, expected floating point"
+            )
         if not np.isfinite(value).all():
             raise InputError(f"{path}: parameter {name} holds values that are not finite")
     data_dim = values.meta.get("data_dim")
     if data_dim is not None and not any(
-            type(data_dim) is int and data_dim in value.shape for value in values.values()):
-        raise InputError(f"{path}: its meta has data_dim = {data_dim!r}, which is the size of no "
-                         "parameter")
+        type(data_dim) is int and data_dim in value.shape for value in values.values()
+    ):
+        raise InputError(
+            f"{path}: its meta has data_dim = {data_dim!r}, which is the size of no parameter"
+        )
     return values
 
 
-def write_parameters(path: str | os.PathLike[str], values: Mapping[str, np.ndarray],
-                     meta: Mapping[str, Any], keep: str | os.PathLike[str] | None = None) -> None:
+def write_parameters(
+    path: str | os.PathLike[str],
+    values: Mapping[str, np.ndarray],
+    meta: Mapping[str, Any],
+    keep: str | os.PathLike[str] | None = None,
+) -> None:
     """Write parameters by name, with a JSON record of what they are."""
     write_arrays(path, {**values, META: np.array(json.dumps(meta))}, keep)

@@ -24,8 +24,13 @@ from bihm_repro.runs.names import main_run
 __all__ = ["Estimate", "Run", "main_run", "read_run", "read_runs", "seed_groups"]
 
 NOT_ABOUT_TRAINING = ("title", "seed", "evaluation")
-MONITOR_WITHOUT_EFFECT = ("test_every", "test_samples", "test_examples", "z_samples",
-                          "checkpoint_seconds")
+MONITOR_WITHOUT_EFFECT = (
+    "test_every",
+    "test_samples",
+    "test_examples",
+    "z_samples",
+    "checkpoint_seconds",
+)
 
 
 class Estimate(NamedTuple):
@@ -131,8 +136,11 @@ class Run:
         """What runs that differ in nothing but the seed have in common, as text."""
         kept = {key: value for key, value in self.recipe.items() if key not in NOT_ABOUT_TRAINING}
         if "monitor" in kept:
-            kept["monitor"] = {key: value for key, value in kept["monitor"].items()
-                               if key not in MONITOR_WITHOUT_EFFECT}
+            kept["monitor"] = {
+                key: value
+                for key, value in kept["monitor"].items()
+                if key not in MONITOR_WITHOUT_EFFECT
+            }
         return json.dumps({**kept, "dataset": self.dataset}, sort_keys=True, default=str)
 
 
@@ -149,12 +157,19 @@ def read_run(path: str | Path) -> Run:
     Its texts are escaped, so that they can go to a terminal or into a page.
     """
     folder = RunDirectory(path)
-    run = Run(printable(folder.path.name), folder.path, _escaped(folder.recipe_content()),
-              _escaped(folder.read_status()), _escaped(folder.read_evaluation()))
+    run = Run(
+        printable(folder.path.name),
+        folder.path,
+        _escaped(folder.recipe_content()),
+        _escaped(folder.read_status()),
+        _escaped(folder.read_evaluation()),
+    )
     split = (run.evaluation or {}).get("split", "test")
     if split != "test":
-        raise InputError(f"{folder.file('evaluation.json')}: field 'split' is {split!r}, the "
-                         f"report needs 'test'; run `bihm evaluate {folder.path}` again")
+        raise InputError(
+            f"{folder.file('evaluation.json')}: field 'split' is {split!r}, the "
+            f"report needs 'test'; run `bihm evaluate {folder.path}` again"
+        )
     if run.model_path.exists():
         folder.read_model()
     _ = run.log, run.z_trace
@@ -176,8 +191,10 @@ def read_runs(results: str | Path) -> tuple[list[Run], list[str]]:
     """
     results = Path(results)
     if not results.is_dir():
-        raise InputError(f"{results}: no such folder; train something first (`bihm train "
-                         "run_exps/mushrooms.toml`), or give another with --results")
+        raise InputError(
+            f"{results}: no such folder; train something first (`bihm train "
+            "run_exps/mushrooms.toml`), or give another with --results"
+        )
     runs, complaints = [], []
     for path in _run_folders(results):
         try:

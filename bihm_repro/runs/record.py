@@ -72,38 +72,90 @@ NUMBER: Rule = ("a finite number", _is_number)
 NUMBER_OR_NONE: Rule = ("a finite number or null", lambda value: value is None or _is_number(value))
 TEXT: Rule = ("a text", lambda value: isinstance(value, str))
 BOOLEAN: Rule = ("true or false", lambda value: isinstance(value, bool))
-NUMBERS: Rule = ("an object of finite numbers", lambda value: isinstance(value, dict) and all(
-    map(_is_number, value.values())))
-ROWS: Rule = ("a list of objects of finite numbers", lambda value: isinstance(value, list) and all(
-    isinstance(row, dict) and all(map(_is_cell, row.values())) for row in value))
-SIZES: Rule = ("a list of integers", lambda value: isinstance(value, list) and all(
-    map(_is_count, value)))
+NUMBERS: Rule = (
+    "an object of finite numbers",
+    lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
+)
+ROWS: Rule = (
+    "a list of objects of finite numbers",
+    lambda value: (
+        isinstance(value, list)
+        and all(isinstance(row, dict) and all(map(_is_cell, row.values())) for row in value)
+    ),
+)
+SIZES: Rule = (
+    "a list of integers",
+    lambda value: isinstance(value, list) and all(map(_is_count, value)),
+)
 OBJECT: Rule = ("an object", lambda value: isinstance(value, dict))
 
-RULES: dict[str, Rule] = {"int": COUNT, "float": NUMBER, "dict[str, float]": NUMBERS,
-                          "Optional[float]": NUMBER_OR_NONE, "str": TEXT, "bool": BOOLEAN}
+RULES: dict[str, Rule] = {
+    "int": COUNT,
+    "float": NUMBER,
+    "dict[str, float]": NUMBERS,
+    "Optional[float]": NUMBER_OR_NONE,
+    "str": TEXT,
+    "bool": BOOLEAN,
+}
 STATUS = {item.name: RULES[str(item.type)] for item in fields(Status)}
 PUBLIC_STATUS: dict[str, Rule] = {
-    "finished": BOOLEAN, "phase": COUNT, "phases": COUNT, "epochs": COUNT, "updates": COUNT,
-    "seconds": NUMBER, "best_valid": NUMBER_OR_NONE, "best_epoch": COUNT, "cut_by_budget": BOOLEAN,
-    "engine": TEXT, "data_fingerprint": TEXT, "recipe_fingerprint": TEXT, "commit": TEXT,
-    "version": TEXT}
+    "finished": BOOLEAN,
+    "phase": COUNT,
+    "phases": COUNT,
+    "epochs": COUNT,
+    "updates": COUNT,
+    "seconds": NUMBER,
+    "best_valid": NUMBER_OR_NONE,
+    "best_epoch": COUNT,
+    "cut_by_budget": BOOLEAN,
+    "engine": TEXT,
+    "data_fingerprint": TEXT,
+    "recipe_fingerprint": TEXT,
+    "commit": TEXT,
+    "version": TEXT,
+}
 STATE: dict[str, Rule] = {"status": OBJECT, "rows": ROWS, "data_fingerprint": TEXT, "best": TEXT}
 EVALUATION: dict[str, Rule] = {
-    "dataset": TEXT, "split": TEXT, "n_examples": COUNT, "seed": COUNT, "commit": TEXT,
-    "data_fingerprint": TEXT, "data_exactness": TEXT, "model_kind": TEXT, "layers": SIZES,
-    "recipe_fingerprint": TEXT, "model_fingerprint": TEXT, "finished": BOOLEAN, "seconds": NUMBER,
+    "dataset": TEXT,
+    "split": TEXT,
+    "n_examples": COUNT,
+    "seed": COUNT,
+    "commit": TEXT,
+    "data_fingerprint": TEXT,
+    "data_exactness": TEXT,
+    "model_kind": TEXT,
+    "layers": SIZES,
+    "recipe_fingerprint": TEXT,
+    "model_fingerprint": TEXT,
+    "finished": BOOLEAN,
+    "seconds": NUMBER,
     "updates": ("an integer or null", lambda value: value is None or _is_count(value)),
-    "samples": OBJECT, "log_z2": OBJECT, "ess": OBJECT}
-ESTIMATE: dict[str, Rule] = {"value": NUMBER, "standard_error": NUMBER_OR_NONE, "samples": COUNT,
-                             "inner": COUNT, "examples": COUNT}
+    "samples": OBJECT,
+    "log_z2": OBJECT,
+    "ess": OBJECT,
+}
+ESTIMATE: dict[str, Rule] = {
+    "value": NUMBER,
+    "standard_error": NUMBER_OR_NONE,
+    "samples": COUNT,
+    "inner": COUNT,
+    "examples": COUNT,
+}
 
 
 RECIPE: dict[str, Rule] = {
-    "dataset": TEXT, "seed": COUNT, "title": TEXT, "model": OBJECT, "training": OBJECT,
-    "monitor": OBJECT, "evaluation": OBJECT,
-    "phases": ("a list of objects", lambda value: isinstance(value, list) and all(
-        isinstance(phase, dict) for phase in value))}
+    "dataset": TEXT,
+    "seed": COUNT,
+    "title": TEXT,
+    "model": OBJECT,
+    "training": OBJECT,
+    "monitor": OBJECT,
+    "evaluation": OBJECT,
+    "phases": (
+        "a list of objects",
+        lambda value: isinstance(value, list) and all(isinstance(phase, dict) for phase in value),
+    ),
+}
 
 
 def check_recipe(content: Mapping[str, Any]) -> None:
@@ -128,14 +180,19 @@ def check_state(record: Mapping[str, Any], phases: int | None = None) -> None:
     _check(status, STATUS, "status.")
     unknown = sorted(set(status) - set(STATUS))
     if unknown:
-        raise InputError(f"field 'status.{unknown[0]}' is unknown: the state was written by "
-                         "another version")
+        raise InputError(
+            f"field 'status.{unknown[0]}' is unknown: the state was written by another version"
+        )
     if status.get("phase_start", 0) > status.get("epoch", 0):
-        raise InputError(f"field 'status.phase_start' is {status['phase_start']}, later than the "
-                         f"current epoch {status.get('epoch', 0)}")
+        raise InputError(
+            f"field 'status.phase_start' is {status['phase_start']}, later than the "
+            f"current epoch {status.get('epoch', 0)}"
+        )
     if phases is not None and status.get("phase", 0) >= phases:
-        raise InputError(f"field 'status.phase' is {status['phase']}: the recipe has {phases} "
-                         "phases, counted from 0")
+        raise InputError(
+            f"field 'status.phase' is {status['phase']}: the recipe has {phases} "
+            "phases, counted from 0"
+        )
 
 
 def check_evaluation(content: Mapping[str, Any]) -> None:

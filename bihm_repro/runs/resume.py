@@ -20,8 +20,11 @@ def contradictions(mine: Recipe, new: Recipe, status: Mapping[str, Any]) -> list
 
     ``status`` says how far the run has come, as the record of its state does.
     """
-    return [f"{name}: {old!r}, not {value!r}" for name, (old, value) in mine.changes(new).items()
-            if status.get("finished") or not _lies_ahead(name, old, value, status)]
+    return [
+        f"{name}: {old!r}, not {value!r}"
+        for name, (old, value) in mine.changes(new).items()
+        if status.get("finished") or not _lies_ahead(name, old, value, status)
+    ]
 
 
 def place(status: Mapping[str, Any]) -> str:

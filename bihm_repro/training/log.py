@@ -18,8 +18,9 @@ __all__ = ["Status", "TrainingLog"]
 class TrainingLog:
     """The status, the rows of past epochs, and the row of the epoch being measured."""
 
-    def __init__(self, status: Status | None = None,
-                 rows: list[dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self, status: Status | None = None, rows: list[dict[str, Any]] | None = None
+    ) -> None:
         """Start from nothing, or from what a checkpoint held."""
         self.status = status or Status()
         self.rows = rows or []

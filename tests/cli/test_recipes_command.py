@@ -43,9 +43,15 @@ def test_a_template_is_written_once(tmp_path, monkeypatch, capsys):
     assert "mine.toml: exists already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("arguments", "line"), [
-    (["show"], "recipes show: give the name"), (["new"], "give your data set with --data"),
-    (["show", "mnits"], "did you mean 'mnist'"), (["new", "--data", " "], "dataset = ' '")])
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["show"], "recipes show: give the name"),
+        (["new"], "give your data set with --data"),
+        (["show", "mnits"], "did you mean 'mnist'"),
+        (["new", "--data", " "], "dataset = ' '"),
+    ],
+)
 def test_what_is_missing_is_one_line(arguments, line, capsys):
     assert main(["recipes", *arguments]) == 2
     said = capsys.readouterr().err

@@ -32,8 +32,17 @@ def folder(tmp_path):
 
 
 def train(folder, *arguments):
-    return main(["train", str(folder / "toy.toml"), "--out", str(folder / "run"),
-                 "--data", str(folder / "data"), *arguments])
+    return main(
+        [
+            "train",
+            str(folder / "toy.toml"),
+            "--out",
+            str(folder / "run"),
+            "--data",
+            str(folder / "data"),
+            *arguments,
+        ]
+    )
 
 
 def test_training_ends_with_an_evaluation_and_is_not_repeated(folder, capsys):
@@ -80,8 +89,18 @@ def check_fresh(folder, capsys):
 
 
 def test_a_budget_always_ends_with_an_evaluated_model(folder, capsys):
-    assert train(folder, "--budget", "1s", "--set", "phases.0.max_epochs=100000",
-                 "--set", "phases.0.patience=100000") == 0
+    assert (
+        train(
+            folder,
+            "--budget",
+            "1s",
+            "--set",
+            "phases.0.max_epochs=100000",
+            "--set",
+            "phases.0.patience=100000",
+        )
+        == 0
+    )
     run = RunDirectory(folder / "run")
     said = capsys.readouterr().out
     assert "paused (the time budget is used up)" in said and "resume with: bihm train" in said
@@ -92,16 +111,33 @@ def test_a_budget_always_ends_with_an_evaluated_model(folder, capsys):
 
 
 COMMAND = [sys.executable, "-m", "bihm_repro", "train"]
-LONG = ["--set", "phases.0.max_epochs=1000000", "--set", "phases.0.patience=1000000",
-        "--no-evaluate"]
+LONG = [
+    "--set",
+    "phases.0.max_epochs=1000000",
+    "--set",
+    "phases.0.patience=1000000",
+    "--no-evaluate",
+]
 
 
 def start(folder, *arguments):
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.Popen(
-        [*COMMAND, str(folder / "toy.toml"), "--out", str(folder / "run"),
-         "--data", str(folder / "data"), *arguments], text=True, env=environment,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        [
+            *COMMAND,
+            str(folder / "toy.toml"),
+            "--out",
+            str(folder / "run"),
+            "--data",
+            str(folder / "data"),
+            *arguments,
+        ],
+        text=True,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def wait_for_more_epochs(process, run, count):
@@ -142,8 +178,11 @@ def test_a_paused_run_is_extended_and_goes_on(folder, capsys, monkeypatch):
 
     The clock of --pause-after moves a second an update, and an epoch has four updates.
     """
-    monkeypatch.setattr(session, "PauseAfter", functools.partial(
-        session.PauseAfter, clock=itertools.count().__next__))
+    monkeypatch.setattr(
+        session,
+        "PauseAfter",
+        functools.partial(session.PauseAfter, clock=itertools.count().__next__),
+    )
     run = RunDirectory(folder / "run")
     assert train(folder, *LONG, "--pause-after", "10s") == 0
     done = run.read_status()["epochs"]
@@ -157,8 +196,13 @@ average_over = 4
 max_epochs = 1000000
 patience = 1000000
 """)
-    limits = ["--set", f"phases.0.max_epochs={done + 2}", "--set", "phases.0.patience=1000000",
-              "--no-evaluate"]
+    limits = [
+        "--set",
+        f"phases.0.max_epochs={done + 2}",
+        "--set",
+        "phases.0.patience=1000000",
+        "--no-evaluate",
+    ]
     capsys.readouterr()
     assert train(folder, *limits) == 2
     assert "continue with this recipe by --extend" in capsys.readouterr().err
@@ -170,18 +214,21 @@ patience = 1000000
     assert run.read_status()["finished"] and len(run.read_log()) == 6
 
 
-@pytest.mark.parametrize(("arguments", "line"), [
-    (["--set", "model.kind=bihn"], "toy.toml: model.kind = 'bihn': must be one of bihm"),
-    (["--budget", "soon"], "'soon' is not a time: write it as 90s, 10m, 1.5h or 1h30m"),
-    (["--threads", "0"], "--threads 0: at least 1 is needed"),
-    (["--pause-after", "abc"], "'abc' is not a time"),
-    (["--out", " "], "--out ' ': give the name of a folder"),
-    (["--set", "seed=99999999999999999999"], "seed = 99999999999999999999: must be an integer"),
-    (["--set", "model.layers=[2000000000000]"], "not enough memory"),
-    (["--set", "phases.0.samples=10000000000000"], "not enough memory"),
-    (["--set", "dataset=barz"], "data set 'barz' is not registered; did you mean bars?"),
-    (["--set", "dataset=mine"], "/data of the data sets does not exist"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--set", "model.kind=bihn"], "toy.toml: model.kind = 'bihn': must be one of bihm"),
+        (["--budget", "soon"], "'soon' is not a time: write it as 90s, 10m, 1.5h or 1h30m"),
+        (["--threads", "0"], "--threads 0: at least 1 is needed"),
+        (["--pause-after", "abc"], "'abc' is not a time"),
+        (["--out", " "], "--out ' ': give the name of a folder"),
+        (["--set", "seed=99999999999999999999"], "seed = 99999999999999999999: must be an integer"),
+        (["--set", "model.layers=[2000000000000]"], "not enough memory"),
+        (["--set", "phases.0.samples=10000000000000"], "not enough memory"),
+        (["--set", "dataset=barz"], "data set 'barz' is not registered; did you mean bars?"),
+        (["--set", "dataset=mine"], "/data of the data sets does not exist"),
+    ],
+)
 def test_bad_input_is_one_line_and_leaves_no_run(folder, arguments, line, capsys):
     assert train(folder, *arguments) == 2
     said = capsys.readouterr().err
@@ -223,18 +270,29 @@ def test_a_full_disk_is_one_line_and_keeps_the_last_state(folder, capsys, monkey
     assert run.read_state().record["status"]["updates"] == updates
 
 
-@pytest.mark.parametrize(("path", "name"), [
-    ("run_exps/mnist.toml", "mnist"), ("run_exps/rws/mnist.toml", "rws-mnist"),
-    ("/a/run_exps/ablation/mnist-3layers.toml", "ablation-mnist-3layers"),
-    ("elsewhere/mine.toml", "mine")])
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("run_exps/mnist.toml", "mnist"),
+        ("run_exps/rws/mnist.toml", "rws-mnist"),
+        ("/a/run_exps/ablation/mnist-3layers.toml", "ablation-mnist-3layers"),
+        ("elsewhere/mine.toml", "mine"),
+    ],
+)
 def test_run_folders_of_two_recipes_never_share_a_name(path, name):
     assert run_name(Path(path)) == name
 
 
 def test_the_line_on_an_evaluation_gives_the_figure_with_most_samples():
     figure = {"value": -2.0, "standard_error": 0.25}
-    line = evaluation_line({"dataset": "d", "split": "test", "n_examples": 7, "samples": {
-        "9": {"log_p": {**figure, "value": -3.0}}, "10": {"log_p": figure}}})
+    line = evaluation_line(
+        {
+            "dataset": "d",
+            "split": "test",
+            "n_examples": 7,
+            "samples": {"9": {"log_p": {**figure, "value": -3.0}}, "10": {"log_p": figure}},
+        }
+    )
     assert line == "d test, 7 examples; -log p 2.000 +- 0.250 (K = 10)"
 
 
@@ -252,15 +310,40 @@ def test_a_run_starts_from_the_parameters_of_another(folder, capsys):
     state = run.read_state().arrays["parameter/q0.W"]
     fresh = build_model(run.recipe.model, 16, 0).get_values()["q0.W"]
     assert abs(state - parameters["q0.W"]).max() < 0.0301 < 0.05 < abs(state - fresh).max()
-    assert main(["train", str(folder / "toy.toml"), "--out", str(run.path), "--data",
-                 str(folder / "data"), *LONG[:-1], "--pause-after", "0.001s"]) == 0
+    assert (
+        main(
+            [
+                "train",
+                str(folder / "toy.toml"),
+                "--out",
+                str(run.path),
+                "--data",
+                str(folder / "data"),
+                *LONG[:-1],
+                "--pause-after",
+                "0.001s",
+            ]
+        )
+        == 0
+    )
     assert run.read_status()["updates"] == 2 and run.read_evaluation() is None
     check_other_parameters(folder, first, run, capsys)
 
 
 def train_from(folder, source, *arguments):
-    return main(["train", str(folder / "toy.toml"), "--from", str(source), "--out",
-                 str(folder / "next"), "--data", str(folder / "data"), *arguments])
+    return main(
+        [
+            "train",
+            str(folder / "toy.toml"),
+            "--from",
+            str(source),
+            "--out",
+            str(folder / "next"),
+            "--data",
+            str(folder / "data"),
+            *arguments,
+        ]
+    )
 
 
 def check_other_parameters(folder, first, run, capsys):
@@ -273,3 +356,8 @@ def check_other_parameters(folder, first, run, capsys):
     assert f"{folder}/small.npz: does not fit the recipe's model: parameter" in said
     assert train_from(folder, folder / "nothing", "--fresh", *LONG) == 2
     assert "nothing: there is no such run folder or model file" in capsys.readouterr().err
+    assert train_from(folder, folder / "next" / "model.npz", "--fresh", *LONG) == 2
+    assert first.exists and "model.npz: there is no such run folder" in capsys.readouterr().err
+    same = ["train", str(folder / "toy.toml"), "--from", str(first.path), "--out", str(first.path)]
+    assert main([*same, "--data", str(folder / "data"), "--fresh"]) == 2
+    assert first.exists and "is the run that --fresh would replace" in capsys.readouterr().err

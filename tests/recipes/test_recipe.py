@@ -58,7 +58,9 @@ def test_the_defaults_are_the_papers():
     assert (training.step_rule, training.batch_size, training.l1) == ("adam", 100, 1e-3)
     assert training.control_variate and made.model.bias == -1.0
     assert [(p.samples, p.learning_rate, p.patience, p.max_epochs) for p in made.phases] == [
-        (10, 1e-3, 10, 10000), (100, 3e-4, 10, 10000)]
+        (10, 1e-3, 10, 10000),
+        (100, 3e-4, 10, 10000),
+    ]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -94,36 +96,68 @@ def test_a_schedule_ends_at_its_last_rate():
 
 
 def test_overrides_reach_every_section():
-    made = recipe("model.layers=[3]", "dataset=adult", "phases.1.samples=50", "training.l1=1",
-                  "title=a name", "seed=7")
+    made = recipe(
+        "model.layers=[3]",
+        "dataset=adult",
+        "phases.1.samples=50",
+        "training.l1=1",
+        "title=a name",
+        "seed=7",
+    )
     assert made.model.layers == (3,) and made.dataset == "adult" and made.seed == 7
     assert made.phases[0].samples == 10 and made.phases[1].samples == 50
     assert made.training.l1 == 1.0 and isinstance(made.training.l1, float)
     assert made.title == "a name"
 
 
-@pytest.mark.parametrize(("override", "message"), [
-    ("model.kind=bihn", "r.toml: model.kind = 'bihn': must be one of "
-                        f"{', '.join(kinds())} (did you mean 'bihm'?)"),
-    ("seed=-1", "r.toml: seed = -1: must be an integer, 0 or more and below 2**63"),
-    ("training.l1=nan", "r.toml: training.l1 = nan: must be a finite number, 0 or more"),
-    ("training.control_variate=1", "r.toml: training.control_variate = 1: must be true or false"),
-    ("phases.0.learning_rate=0", "r.toml: phases.0.learning_rate = 0: must be a finite number "
-                                 "above 0"),
-    ("phases.0.average_over=1", "r.toml: phases.0.average_over = 1: must be an integer, "
-     "2 or more and below 2**63"),
-    ("phases.0.learning_rates=[[1,2],[3]]", "r.toml: phases.0.learning_rates = [[1, 2], [3]]: "
-                                            "must be a list of [learning rate, epochs] pairs"),
-    ("model.layers=[4,true]", "r.toml: model.layers = [4, True]: must be a list of integers, "
-                              "each 1 or more (latent layer sizes from the data up)"),
-    ("model.hidden=[5]", "r.toml: model.hidden = [5]: a bihm model does not have this "
-                         "setting; leave it out"),
-    ("phases.2.samples=3", "--set phases.2.samples=3: there is no phase 2; the recipe's phases "
-                           "are 0 to 1"),
-    ("phases.0=3", "--set phases.0=3: say which setting of phase 0, such as phases.0.samples=10"),
-    ("seed.x=1", "--set seed.x=1: seed is a value, not a section"),
-    ("layers", "--set layers: write it as section.field=value, such as model.layers=[200,100]"),
-])
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "model.kind=bihn",
+            "r.toml: model.kind = 'bihn': must be one of "
+            f"{', '.join(kinds())} (did you mean 'bihm'?)",
+        ),
+        ("seed=-1", "r.toml: seed = -1: must be an integer, 0 or more and below 2**63"),
+        ("training.l1=nan", "r.toml: training.l1 = nan: must be a finite number, 0 or more"),
+        (
+            "training.control_variate=1",
+            "r.toml: training.control_variate = 1: must be true or false",
+        ),
+        (
+            "phases.0.learning_rate=0",
+            "r.toml: phases.0.learning_rate = 0: must be a finite number above 0",
+        ),
+        (
+            "phases.0.average_over=1",
+            "r.toml: phases.0.average_over = 1: must be an integer, 2 or more and below 2**63",
+        ),
+        (
+            "phases.0.learning_rates=[[1,2],[3]]",
+            "r.toml: phases.0.learning_rates = [[1, 2], [3]]: "
+            "must be a list of [learning rate, epochs] pairs",
+        ),
+        (
+            "model.layers=[4,true]",
+            "r.toml: model.layers = [4, True]: must be a list of integers, "
+            "each 1 or more (latent layer sizes from the data up)",
+        ),
+        (
+            "model.hidden=[5]",
+            "r.toml: model.hidden = [5]: a bihm model does not have this setting; leave it out",
+        ),
+        (
+            "phases.2.samples=3",
+            "--set phases.2.samples=3: there is no phase 2; the recipe's phases are 0 to 1",
+        ),
+        (
+            "phases.0=3",
+            "--set phases.0=3: say which setting of phase 0, such as phases.0.samples=10",
+        ),
+        ("seed.x=1", "--set seed.x=1: seed is a value, not a section"),
+        ("layers", "--set layers: write it as section.field=value, such as model.layers=[200,100]"),
+    ],
+)
 def test_a_bad_value_is_named_with_what_is_allowed(override, message):
     assert error_of(override, seed=0) == message
 
@@ -131,13 +165,15 @@ def test_a_bad_value_is_named_with_what_is_allowed(override, message):
 def test_an_unknown_setting_is_named_with_its_neighbour():
     assert error_of("modle.kind=3") == (
         "r.toml: modle: unknown setting (did you mean 'model'?); known here: dataset, seed, "
-        "title, model, training, phases, monitor, evaluation, initial")
+        "title, model, training, phases, monitor, evaluation, initial"
+    )
     assert "training.batchsize: unknown setting (did you mean 'batch_size'?)" in error_of(
-        "training.batchsize=3")
+        "training.batchsize=3"
+    )
 
 
 def test_what_is_missing_is_said():
-    assert error_of(dataset="") .startswith("r.toml: dataset = '': must be")
+    assert error_of(dataset="").startswith("r.toml: dataset = '': must be")
     assert error_of(model={}).startswith("r.toml: model.layers is missing")
     with pytest.raises(InputError, match="r.toml: dataset is missing"):
         Recipe.from_dict({"model": {"layers": [3]}}, "r.toml")
@@ -150,13 +186,19 @@ def test_nested_hidden_layers_need_a_list_a_layer():
     assert recipe("model.kind=iwae", "model.hidden=[[5],[3,2]]").model.hidden == ((5,), (3, 2))
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b"layers = [", "is not valid TOML"), (None, "there is no such recipe"),
-    (b"title = '\xff'", "is not UTF-8 text"), (b"a = " + b"[" * 9000, "is not valid TOML"),
-    (b"seed = " + b"9" * 5000, "(is not valid TOML|seed = 9)"),
-    (b"extends = 3", "extends = 3: must be the name of a recipe"),
-    (b"extends = 'mnits'", r"extends = 'mnits': there is no such recipe .*mean 'mnist'"),
-], ids=["toml", "missing", "latin-1", "nested", "digits", "type", "unknown"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"layers = [", "is not valid TOML"),
+        (None, "there is no such recipe"),
+        (b"title = '\xff'", "is not UTF-8 text"),
+        (b"a = " + b"[" * 9000, "is not valid TOML"),
+        (b"seed = " + b"9" * 5000, "(is not valid TOML|seed = 9)"),
+        (b"extends = 3", "extends = 3: must be the name of a recipe"),
+        (b"extends = 'mnits'", r"extends = 'mnits': there is no such recipe .*mean 'mnist'"),
+    ],
+    ids=["toml", "missing", "latin-1", "nested", "digits", "type", "unknown"],
+)
 def test_an_unreadable_recipe_is_named(content, message, tmp_path):
     path = tmp_path / "mine.toml"
     if content is not None:
@@ -167,17 +209,28 @@ def test_an_unreadable_recipe_is_named(content, message, tmp_path):
 
 def test_the_fingerprint_follows_what_decides_the_result():
     base = recipe().fingerprint()
-    same = ["title=x", "evaluation.samples=[5]", "monitor.checkpoint_seconds=1",
-            "training.l1=0.001"]
+    same = [
+        "title=x",
+        "evaluation.samples=[5]",
+        "monitor.checkpoint_seconds=1",
+        "training.l1=0.001",
+    ]
     assert {recipe(override).fingerprint() for override in same} == {base}
-    others = ["seed=1", "training.l1=0.002", "phases.1.samples=99", "monitor.valid_samples=20",
-              "phases.0.average_over=100"]
+    others = [
+        "seed=1",
+        "training.l1=0.002",
+        "phases.1.samples=99",
+        "monitor.valid_samples=20",
+        "phases.0.average_over=100",
+    ]
     assert len({base, *(recipe(override).fingerprint() for override in others)}) == 1 + len(others)
 
 
 def test_differences_are_listed_by_name():
     assert recipe("seed=1", "phases.0.samples=5").differences(recipe()) == [
-        "phases.0.samples: 5, not 10", "seed: 1, not 0"]
+        "phases.0.samples: 5, not 10",
+        "seed: 1, not 0",
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,11 +245,13 @@ def test_a_setting_added_later_changes_no_fingerprint_at_its_default():
     old = dataclasses.replace(recipe(), phases=(phase,))
     values = dataclasses.asdict(phase)
     assert dataclasses.replace(old, phases=(Extended(**values),)).fingerprint() == (
-        old.fingerprint())
+        old.fingerprint()
+    )
     changed = dataclasses.replace(old, phases=(Extended(**values, added=True),))
     assert changed.fingerprint() != old.fingerprint()
     assert changed.changes(dataclasses.replace(old, phases=(Extended(**values),))) == {
-        "phases.0.added": (True, False)}
+        "phases.0.added": (True, False)
+    }
     assert recipe("initial.source=results/x").fingerprint() == recipe().fingerprint()
     assert recipe("initial.fingerprint=ab").fingerprint() != recipe().fingerprint()
 
@@ -212,8 +267,10 @@ def test_the_fingerprint_of_every_committed_run_is_what_its_files_say():
 def test_phases_share_a_compiled_update_where_only_the_schedule_differs():
     one = Phase(learning_rate=1.0, patience=3, max_epochs=4, batch_size=5, valid_samples=6)
     assert one.compiled_key == Phase().compiled_key
-    keys = {Phase(**change).compiled_key for change in (
-        {}, {"samples": 3}, {"l1": 0.5}, {"average_over": 9})}
+    keys = {
+        Phase(**change).compiled_key
+        for change in ({}, {"samples": 3}, {"l1": 0.5}, {"average_over": 9})
+    }
     assert len(keys) == 4
     assert Extended(added=True).compiled_key != Extended().compiled_key
 
@@ -223,7 +280,8 @@ def test_an_ablation_differs_from_mnist_in_its_layers_alone(layers):
     mnist = Recipe.load(find_recipe("mnist"))
     ablation = Recipe.load(find_recipe(f"ablation/mnist-{layers}layers"))
     assert ablation.changes(mnist) == {
-        "model.layers": (list(mnist.model.layers[:layers]), list(mnist.model.layers))}
+        "model.layers": (list(mnist.model.layers[:layers]), list(mnist.model.layers))
+    }
 
 
 def write(folder, **files):
@@ -237,7 +295,8 @@ def test_a_recipe_extends_another_over_several_levels(tmp_path):
         tmp_path,
         base='dataset = "bars"\n[model]\nlayers = [4]\nbias = 1\n[[phases]]\npatience = 3',
         middle='extends = "base.toml"\nseed = 2\n[model]\nlayers = [5]',
-        child='extends = "middle"\nseed = 3\n[training]\nl1 = 1')
+        child='extends = "middle"\nseed = 3\n[training]\nl1 = 1',
+    )
     made = Recipe.load(path, ["model.bias=2"])
     assert (made.dataset, made.seed, made.model.layers) == ("bars", 3, (5,))
     assert made.model.bias == 2.0 and made.training.l1 == 1.0
@@ -256,13 +315,17 @@ def test_a_name_of_run_exps_comes_before_a_file_beside(tmp_path):
 
 def test_a_circle_is_one_line(tmp_path):
     path = write(tmp_path, a='extends = "b"', b='extends = "child"', child='extends = "a"')
-    with pytest.raises(InputError, match=r"child.toml: its recipes extend each other in a circle "
-                                         r"\(child -> a -> b -> child\); remove one extends line"):
+    with pytest.raises(
+        InputError,
+        match=r"child.toml: its recipes extend each other in a circle "
+        r"\(child -> a -> b -> child\); remove one extends line",
+    ):
         Recipe.load(path)
 
 
-@pytest.mark.parametrize("title", [
-    "del \x7f", "esc \x1b[31m", 'quote " \\ back', "tab \t", "é\u2028"])
+@pytest.mark.parametrize(
+    "title", ["del \x7f", "esc \x1b[31m", 'quote " \\ back', "tab \t", "é\u2028"]
+)
 def test_any_title_survives_being_frozen(title, tmp_path):
     made = recipe(title=title)
     (tmp_path / "recipe.toml").write_text(made.to_toml(), encoding="utf-8")
@@ -277,17 +340,27 @@ def test_the_template_is_a_recipe_and_shows_every_setting():
     text = template("mine")
     content = parse_toml(text, "template")
     assert Recipe.from_dict(content).phases == (
-        Phase(learning_rate=1e-2, patience=30), Phase(patience=30))
-    settings = {item.name for part in (*SECTIONS.values(), Phase) if part is not InitialRecipe
-                for item in dataclasses.fields(part)}
+        Phase(learning_rate=1e-2, patience=30),
+        Phase(patience=30),
+    )
+    settings = {
+        item.name
+        for part in (*SECTIONS.values(), Phase)
+        if part is not InitialRecipe
+        for item in dataclasses.fields(part)
+    }
     assert settings <= set(re.findall(r"^(?:# )?(\w+) =", text, re.MULTILINE))
     uncommented = re.sub(r"^# (\w+ = \S)", r"\1", text, flags=re.MULTILINE)
     assert Recipe.from_dict(parse_toml(uncommented, "template")).to_dict() == (
-        Recipe.from_dict(content).to_dict())
+        Recipe.from_dict(content).to_dict()
+    )
 
 
 def test_an_unknown_name_lists_the_recipes():
-    with pytest.raises(InputError, match=r"mushroom: no such recipe in run_exps/ "
-                                         r"\(did you mean 'mushrooms'\?\)"):
+    with pytest.raises(
+        InputError,
+        match=r"mushroom: no such recipe in run_exps/ "
+        r"\(did you mean 'mushrooms'\?\)",
+    ):
         find_recipe("mushroom")
     assert find_recipe("some/where.toml") == Path("some/where.toml")

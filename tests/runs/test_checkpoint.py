@@ -51,12 +51,16 @@ def damaged_middle(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("damage", [
-    lambda path: os.truncate(path, path.stat().st_size // 2),
-    lambda path: os.truncate(path, 0),
-    lambda path: path.write_bytes(b"not an archive"),
-    damaged_middle,
-], ids=["half", "empty", "text", "flipped bits"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: os.truncate(path, path.stat().st_size // 2),
+        lambda path: os.truncate(path, 0),
+        lambda path: path.write_bytes(b"not an archive"),
+        damaged_middle,
+    ],
+    ids=["half", "empty", "text", "flipped bits"],
+)
 def test_a_damaged_file_falls_back_and_says_so(path, damage, capsys):
     write_checkpoint(path, {"w": np.zeros(1000)}, {"number": 1})
     write_checkpoint(path, {"w": np.zeros(1000)}, {"number": 2})

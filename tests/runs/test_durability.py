@@ -37,8 +37,15 @@ def make_loop():
     values = {"w": np.zeros(3, np.float32)}
     model = SimpleNamespace(kind="bihm", layers=[2], data_dim=3, get_values=lambda: dict(values))
     update = SimpleNamespace(draw=0, get_state=lambda: {"count": np.array(4)})
-    return SimpleNamespace(model=model, recipe=RECIPE, log=TrainingLog(Status()), best=None,
-                           update=update, phase=RECIPE.phases[0], seconds=1.5)
+    return SimpleNamespace(
+        model=model,
+        recipe=RECIPE,
+        log=TrainingLog(Status()),
+        best=None,
+        update=update,
+        phase=RECIPE.phases[0],
+        seconds=1.5,
+    )
 
 
 def train(run, kill_at=None, monkeypatch=None):
@@ -51,6 +58,7 @@ def train(run, kill_at=None, monkeypatch=None):
             if calls[0] == kill_at:
                 raise Kill
             return original(*args, **kwargs)
+
         return operation
 
     for name in ("replace", "fsync"):
@@ -89,7 +97,8 @@ def test_after_a_kill_at_any_operation_a_state_finds_its_own_best_model(run, mon
         if state is not None:
             best = state.arrays.get("best/w")
             assert (None if best is None else best.tolist()) == expected_best(
-                state.record["status"]["updates"]), kill_at
+                state.record["status"]["updates"]
+            ), kill_at
     assert kills > 40
 
 
@@ -105,8 +114,10 @@ def test_a_state_does_not_repeat_the_best_parameters(run, monkeypatch):
 
 def test_a_state_of_the_first_release_with_its_best_parameters_is_read(run):
     best = {"w": np.full(3, 7, np.float32)}
-    run.write_state({"parameter/w": np.zeros(3, np.float32), "best/w": best["w"]},
-                    {"status": {}, "rows": [], "data_fingerprint": "f"})
+    run.write_state(
+        {"parameter/w": np.zeros(3, np.float32), "best/w": best["w"]},
+        {"status": {}, "rows": [], "data_fingerprint": "f"},
+    )
     assert run.read_state().arrays["best/w"].tolist() == [7, 7, 7]
     loop = make_loop()
     loop.best = best
@@ -118,7 +129,7 @@ def test_resuming_puts_the_best_model_of_the_state_back(run):
     extension, loop = Checkpoints(run, 0.0, {"data_fingerprint": "f"}), make_loop()
     loop.best = {"w": np.full(3, 1, np.float32)}
     extension.save(loop)
-    run.write_model({"w": np.full(3, 2, np.float32)}, {}, keep=True)    # killed before its state
+    run.write_model({"w": np.full(3, 2, np.float32)}, {}, keep=True)  # killed before its state
     assert run.read_state().arrays["best/w"].tolist() == [1, 1, 1]
     Checkpoints(run, 0.0, {"data_fingerprint": "f"}).before_training(loop)
     assert run.read_model()["w"].tolist() == [1, 1, 1]
@@ -129,17 +140,27 @@ def test_resuming_puts_the_best_model_of_the_state_back(run):
 
 def finished(run):
     rows = [{"phase": 0, "epoch": 1, "valid_log_p": -2.5, "best": True}]
-    run.write_state({"parameter/w": np.ones(2)}, {
-        "status": {"finished": True, "epoch": 1}, "rows": rows, "data_fingerprint": "f"})
+    run.write_state(
+        {"parameter/w": np.ones(2)},
+        {"status": {"finished": True, "epoch": 1}, "rows": rows, "data_fingerprint": "f"},
+    )
     run.write_status({"finished": True, "updates": 3})
 
 
 def test_the_state_of_a_finished_run_is_removed_at_the_next_start(run):
     finished(run)
-    run.file("log.csv").write_text("phase,epoch\n0")      # what the disk had of it
+    run.file("log.csv").write_text("phase,epoch\n0")  # what the disk had of it
     run.repair()
     assert not run.has_state and run.read_log()["valid_log_p"].tolist() == [-2.5]
     run.repair()
+
+
+def test_a_damaged_state_of_a_finished_run_is_removed_too(run):
+    finished(run)
+    run.file("log.csv").write_text("phase,epoch\n0,1\n")
+    run.file("state.npz").write_bytes(b"damaged")
+    run.repair()
+    assert not run.has_state and run.read_log()["epoch"].tolist() == [1]
 
 
 def test_the_state_of_an_unfinished_run_stays(run):
@@ -169,10 +190,22 @@ def watch(monkeypatch):
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", name_of)
-    monkeypatch.setattr(os, "replace", lambda source, target: (
-        events.append(("replace", Path(target).name)), replace(source, target)))
-    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok=False: (
-        events.append(("unlink", path.name)), unlink(path, missing_ok=missing_ok)))
+    monkeypatch.setattr(
+        os,
+        "replace",
+        lambda source, target: (
+            events.append(("replace", Path(target).name)),
+            replace(source, target),
+        ),
+    )
+    monkeypatch.setattr(
+        Path,
+        "unlink",
+        lambda path, missing_ok=False: (
+            events.append(("unlink", path.name)),
+            unlink(path, missing_ok=missing_ok),
+        ),
+    )
     return events
 
 
@@ -188,10 +221,16 @@ def test_a_written_file_and_its_name_are_flushed_in_this_order(run, monkeypatch)
 def test_temporary_files_of_killed_processes_are_removed(run):
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    dead = [run.file(f".model.{process.pid}-0123abcd.npz"),
-            run.file(f".state.previous.{process.pid}-0123abcd.npz")]
-    kept = [run.file(f".state.{os.getpid()}-0123abcd.npz"), run.file(".lock"),
-            run.file(".mine.txt"), run.file(f"model.{process.pid}-0123abcd.npz")]
+    dead = [
+        run.file(f".model.{process.pid}-0123abcd.npz"),
+        run.file(f".state.previous.{process.pid}-0123abcd.npz"),
+    ]
+    kept = [
+        run.file(f".state.{os.getpid()}-0123abcd.npz"),
+        run.file(".lock"),
+        run.file(".mine.txt"),
+        run.file(f"model.{process.pid}-0123abcd.npz"),
+    ]
     for path in (*dead, *kept):
         path.write_bytes(b"x")
     sweep_temporaries(run.path)

@@ -14,14 +14,19 @@ from bihm_repro.runs.layout import RunDirectory
 SETTINGS = EvaluationRecipe(samples=(1, 10), z_samples=500, ess_samples=20, ess_examples=30)
 ESTIMATE = {"value": -1.0, "standard_error": 0.5}
 EVALUATION = {
-    "split": "test", "n_examples": 100, "model_fingerprint": "m", "data_fingerprint": "d",
+    "split": "test",
+    "n_examples": 100,
+    "model_fingerprint": "m",
+    "data_fingerprint": "d",
     "samples": {k: {"log_p": ESTIMATE, "log_p_tilde_star": ESTIMATE} for k in ("1", "10")},
     "log_z2": {**ESTIMATE, "samples": 500, "inner": 1},
-    "ess": {"samples": 20, "examples": 30, "p": ESTIMATE}}
+    "ess": {"samples": 20, "examples": 30, "p": ESTIMATE},
+}
 
 
-@pytest.mark.parametrize("changes", [
-    {"split": "valid"}, {"model_fingerprint": "other"}, {"data_fingerprint": "other"}])
+@pytest.mark.parametrize(
+    "changes", [{"split": "valid"}, {"model_fingerprint": "other"}, {"data_fingerprint": "other"}]
+)
 def test_another_split_model_or_data_set_is_another_evaluation(changes):
     assert is_up_to_date(EVALUATION, "m", "d")
     assert not is_up_to_date({**EVALUATION, **changes}, "m", "d")
@@ -41,12 +46,22 @@ def changed(path, value):
     return content
 
 
-@pytest.mark.parametrize(("path", "value", "enough"), [
-    ("n_examples", 99, False), ("samples.10", None, False),
-    ("samples.5", {"log_p": ESTIMATE}, True),
-    ("log_z2", None, False), ("log_z2.samples", 499, False), ("log_z2.samples", 501, True),
-    ("log_z2.inner", 2, False), ("ess", None, False), ("ess.samples", 21, False),
-    ("ess.examples", 29, False), ("ess.examples", 100, True)])
+@pytest.mark.parametrize(
+    ("path", "value", "enough"),
+    [
+        ("n_examples", 99, False),
+        ("samples.10", None, False),
+        ("samples.5", {"log_p": ESTIMATE}, True),
+        ("log_z2", None, False),
+        ("log_z2.samples", 499, False),
+        ("log_z2.samples", 501, True),
+        ("log_z2.inner", 2, False),
+        ("ess", None, False),
+        ("ess.samples", 21, False),
+        ("ess.examples", 29, False),
+        ("ess.examples", 100, True),
+    ],
+)
 def test_everything_that_is_asked_for_has_to_be_there(path, value, enough):
     assert answers(EVALUATION, SETTINGS, 100)
     assert answers(changed(path, value), SETTINGS, 100) == enough

@@ -21,8 +21,10 @@ from bihm_repro.runs.record import Status
 
 RECIPE = Recipe.from_dict({"dataset": "bars", "model": {"layers": [2]}})
 MODEL = {"p0.W": np.ones((2, 3), np.float32), "p0.b": np.zeros(3, np.float32)}
-ARRAYS = {**{f"parameter/{name}": value for name, value in MODEL.items()},
-          "rule/adam.count": np.array(4)}
+ARRAYS = {
+    **{f"parameter/{name}": value for name, value in MODEL.items()},
+    "rule/adam.count": np.array(4),
+}
 STATUS = {"phase": 1, "epoch": 5, "phase_start": 2, "sums": {"log_p": -1.5}, "best_valid": -2.0}
 ROWS = [{"epoch": 1, "train_log_p": -3.25, "best": True, "log_z2": None}]
 
@@ -43,11 +45,19 @@ def one_line(error):
 # -- text -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("content", "said"), [
-    (b'{"a": "\xff"}', "is not UTF-8 text"), (b"[" * 100_000, "is not valid JSON"),
-    (b'{"a":' * 100_000, "is not valid JSON"), (b"[1]", "must hold a JSON object, found list"),
-    (b"null", "must hold a JSON object, found NoneType"), (b'{"a": NaN}', "NaN is not allowed"),
-    (b'{"a": 1', "is not valid JSON"), (b"", "is not valid JSON")])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"a": "\xff"}', "is not UTF-8 text"),
+        (b"[" * 100_000, "is not valid JSON"),
+        (b'{"a":' * 100_000, "is not valid JSON"),
+        (b"[1]", "must hold a JSON object, found list"),
+        (b"null", "must hold a JSON object, found NoneType"),
+        (b'{"a": NaN}', "NaN is not allowed"),
+        (b'{"a": 1', "is not valid JSON"),
+        (b"", "is not valid JSON"),
+    ],
+)
 def test_json_that_is_none_is_one_line(tmp_path, content, said):
     path = tmp_path / "status.json"
     path.write_bytes(content)
@@ -63,8 +73,9 @@ def test_numbers_of_thousands_of_digits_are_no_status(run, digits):
         run.read_status()
 
 
-@pytest.mark.parametrize("content", [b"a = " + b"[" * 100_000, b"a = " + b"{b=" * 50_000,
-                                     b"\xff = 1", b"a = 1\na = 2"])
+@pytest.mark.parametrize(
+    "content", [b"a = " + b"[" * 100_000, b"a = " + b"{b=" * 50_000, b"\xff = 1", b"a = 1\na = 2"]
+)
 def test_toml_that_is_none_is_one_line(tmp_path, content):
     (tmp_path / "recipe.toml").write_bytes(content)
     with pytest.raises(InputError) as error:
@@ -79,10 +90,18 @@ def test_a_text_larger_than_any_of_ours_is_not_read(tmp_path):
         read_text(tmp_path / "log.csv")
 
 
-@pytest.mark.parametrize(("text", "shown"), [
-    ("plain ü", "plain ü"), ("\x1b[2Jx", "\\x1b[2Jx"), ("a\x7f\x00", "a\\x7f\\x00"),
-    ("line\nbreak\u2028", "line\\x0abreak\\u2028"), ("\u202eevil", "\\u202eevil"),
-    ("\udc80", "\\udc80"), ("\U000e0001", "\\U000e0001")])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain ü", "plain ü"),
+        ("\x1b[2Jx", "\\x1b[2Jx"),
+        ("a\x7f\x00", "a\\x7f\\x00"),
+        ("line\nbreak\u2028", "line\\x0abreak\\u2028"),
+        ("\u202eevil", "\\u202eevil"),
+        ("\udc80", "\\udc80"),
+        ("\U000e0001", "\\U000e0001"),
+    ],
+)
 def test_what_a_terminal_must_not_receive_is_escaped(text, shown):
     assert printable(text) == shown
 
@@ -148,15 +167,23 @@ def test_an_unknown_compression_is_one_line(tmp_path, method):
         read_arrays(path)
 
 
-@pytest.mark.parametrize(("content", "said"), [
-    (header("(1000000000,)"), "has not the size of float32 of shape"),
-    (header("(-1,)"), "has shape"), (header("(9, 9, 9)", data=b"1234"), "has not the size"),
-    (header("(1,)", "|O", b"12345678"), "has the type object"),
-    (header("(2,)", "|V4", b"12345678"), "has the type"),
-    (header("(0,)" + "," * 90), "damaged"), (header("'x'"), "damaged"), (b"", "damaged"),
-    (b"\x93NUMPY\x02\x00" + b"\xff" * 40, "not a plain array"), (b"PK" * 40, "damaged"),
-    (header("(1,)", "<M8[s]", b"12345678"), "has the type"),
-    (header("(1,)", "<c8", b"12345678"), "has the type")])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (header("(1000000000,)"), "has not the size of float32 of shape"),
+        (header("(-1,)"), "has shape"),
+        (header("(9, 9, 9)", data=b"1234"), "has not the size"),
+        (header("(1,)", "|O", b"12345678"), "has the type object"),
+        (header("(2,)", "|V4", b"12345678"), "has the type"),
+        (header("(0,)" + "," * 90), "damaged"),
+        (header("'x'"), "damaged"),
+        (b"", "damaged"),
+        (b"\x93NUMPY\x02\x00" + b"\xff" * 40, "not a plain array"),
+        (b"PK" * 40, "damaged"),
+        (header("(1,)", "<M8[s]", b"12345678"), "has the type"),
+        (header("(1,)", "<c8", b"12345678"), "has the type"),
+    ],
+)
 def test_a_header_is_checked_before_anything_is_allocated(tmp_path, content, said):
     with pytest.raises(InputError) as error:
         read_arrays(archive(tmp_path / "m.npz", content))
@@ -187,7 +214,7 @@ def test_a_flipped_byte_anywhere_is_noticed_or_harmless(tmp_path):
     np.savez(path, w=np.arange(4, dtype=np.float32))
     content = path.read_bytes()
     for place in range(len(content)):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1:])
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
         try:
             back = read_arrays(path)
         except InputError as error:
@@ -199,12 +226,21 @@ def test_a_flipped_byte_anywhere_is_noticed_or_harmless(tmp_path):
 # -- models ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("values", "meta", "said"), [
-    ({"w": np.array([1.0, np.nan])}, {}, "parameter w holds values that are not finite"),
-    ({"w": np.array([np.inf])}, {}, "not finite"), ({"w": np.array([1])}, {}, "the type int64"),
-    ({"w": np.array(["1"])}, {}, "expected floating point"),
-    ({"w": np.ones(3)}, {"data_dim": 10**12}, "data_dim = 1000000000000, which is the size of no"),
-    ({"w": np.ones(3)}, {"data_dim": "3"}, "data_dim = '3'")])
+@pytest.mark.parametrize(
+    ("values", "meta", "said"),
+    [
+        ({"w": np.array([1.0, np.nan])}, {}, "parameter w holds values that are not finite"),
+        ({"w": np.array([np.inf])}, {}, "not finite"),
+        ({"w": np.array([1])}, {}, "the type int64"),
+        ({"w": np.array(["1"])}, {}, "expected floating point"),
+        (
+            {"w": np.ones(3)},
+            {"data_dim": 10**12},
+            "data_dim = 1000000000000, which is the size of no",
+        ),
+        ({"w": np.ones(3)}, {"data_dim": "3"}, "data_dim = '3'"),
+    ],
+)
 def test_a_model_that_is_none_is_one_line(run, values, meta, said):
     run.write_model(values, meta)
     with pytest.raises(InputError) as error:
@@ -244,35 +280,50 @@ def test_a_field_of_the_wrong_type_falls_back_to_the_previous_state(run, name, c
 
 
 def _fits(kind, value):
-    return {"int": False, "float": type(value) in (int, float), "str": isinstance(value, str),
-            "bool": isinstance(value, bool), "dict[str, float]": value == {},
-            "Optional[float]": value is None or type(value) in (int, float)}[kind]
+    return {
+        "int": False,
+        "float": type(value) in (int, float),
+        "str": isinstance(value, str),
+        "bool": isinstance(value, bool),
+        "dict[str, float]": value == {},
+        "Optional[float]": value is None or type(value) in (int, float),
+    }[kind]
 
 
-@pytest.mark.parametrize(("record", "said"), [
-    ({"status": []}, "field 'status' is []"), ({"rows": {}}, "field 'rows'"),
-    ({"rows": [[1]]}, "field 'rows'"), ({"rows": [{"epoch": "1"}]}, "field 'rows'"),
-    ({"data_fingerprint": 3}, "field 'data_fingerprint' is 3"),
-    ({"status": {"phase": 2}}, "the recipe has 2 phases"),
-    ({"status": {"phase_start": 9}}, "later than the current epoch"),
-    ({"status": {"moon": 1}}, "field 'status.moon' is unknown"),
-    ({"best": "0" * 64}, "its best parameters, 000000000000, are not in model.npz"),
-    ({"status": {"sums": {"log_p": "1"}}}, "field 'status.sums'")])
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"status": []}, "field 'status' is []"),
+        ({"rows": {}}, "field 'rows'"),
+        ({"rows": [[1]]}, "field 'rows'"),
+        ({"rows": [{"epoch": "1"}]}, "field 'rows'"),
+        ({"data_fingerprint": 3}, "field 'data_fingerprint' is 3"),
+        ({"status": {"phase": 2}}, "the recipe has 2 phases"),
+        ({"status": {"phase_start": 9}}, "later than the current epoch"),
+        ({"status": {"moon": 1}}, "field 'status.moon' is unknown"),
+        ({"best": "0" * 64}, "its best parameters, 000000000000, are not in model.npz"),
+        ({"status": {"sums": {"log_p": "1"}}}, "field 'status.sums'"),
+    ],
+)
 def test_a_record_that_training_cannot_use_falls_back(run, record, said, capsys):
     write_good_then(run, ARRAYS, {"status": {}, "rows": [], **record})
     assert run.read_state(MODEL).record["data_fingerprint"] == "good"
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("changes", "said"), [
-    ({"parameter/p0.W": np.ones((3, 2), np.float32)}, "expected float32 of shape (2, 3)"),
-    ({"parameter/p0.W": np.ones((2, 3), int)}, "parameter p0.W is int64 of shape (2, 3)"),
-    ({"parameter/p0.b": None}, "parameter p0.b is missing"),
-    ({"parameter/moon": np.ones(2)}, "parameter moon is unknown"),
-    ({"moon/x": np.ones(2)}, "array moon/x belongs to nothing"),
-    ({"best/p0.b": np.ones(2)}, "best p0.W is missing"),
-    ({"rule/x": np.array("text")}, "array rule/x has the type"),
-    ({"rule/x": np.array([np.nan])}, "array rule/x holds values that are not finite")])
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"parameter/p0.W": np.ones((3, 2), np.float32)}, "expected float32 of shape (2, 3)"),
+        ({"parameter/p0.W": np.ones((2, 3), int)}, "parameter p0.W is int64 of shape (2, 3)"),
+        ({"parameter/p0.b": None}, "parameter p0.b is missing"),
+        ({"parameter/moon": np.ones(2)}, "parameter moon is unknown"),
+        ({"moon/x": np.ones(2)}, "array moon/x belongs to nothing"),
+        ({"best/p0.b": np.ones(2)}, "best p0.W is missing"),
+        ({"rule/x": np.array("text")}, "array rule/x has the type"),
+        ({"rule/x": np.array([np.nan])}, "array rule/x holds values that are not finite"),
+    ],
+)
 def test_arrays_that_do_not_fit_the_model_fall_back(run, changes, said, capsys):
     arrays = {name: value for name, value in {**ARRAYS, **changes}.items() if value is not None}
     write_good_then(run, arrays, {"status": STATUS, "rows": ROWS, "data_fingerprint": "bad"})
@@ -287,9 +338,18 @@ def test_arrays_that_do_not_fit_the_model_fall_back(run, changes, said, capsys):
 # -- status and evaluation ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", [
-    {"finished": "yes"}, {"updates": -1}, {"seconds": "1"}, {"best_valid": []}, {"phase": 1.5},
-    {"engine": 3}, {"data_fingerprint": None}])
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"finished": "yes"},
+        {"updates": -1},
+        {"seconds": "1"},
+        {"best_valid": []},
+        {"phase": 1.5},
+        {"engine": 3},
+        {"data_fingerprint": None},
+    ],
+)
 def test_a_status_with_a_wrong_type_names_the_field(run, content):
     run.file("status.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match=f"status.json: field '{next(iter(content))}' is"):
@@ -299,15 +359,20 @@ def test_a_status_with_a_wrong_type_names_the_field(run, content):
 ESTIMATE = {"value": -1.0, "standard_error": 0.5}
 
 
-@pytest.mark.parametrize(("content", "said"), [
-    ({}, "field 'samples' must map K"), ({"samples": []}, "field 'samples' is []"),
-    ({"samples": {"²": {"log_p": ESTIMATE}}}, "the key '²'"),
-    ({"samples": {"1": {}}}, "field 'samples.1.log_p' has no value"),
-    ({"samples": {"1": {"log_p": 3}}}, "field 'samples.1.log_p' is 3"),
-    ({"samples": {"1": {"log_p": {"value": "x"}}}}, "samples.1.log_p.value"),
-    ({"samples": {"1": {"log_p": ESTIMATE}}, "log_z2": {}}, "field 'log_z2' has no value"),
-    ({"samples": {"1": {"log_p": ESTIMATE}}, "ess": {"p": []}}, "field 'ess.p' is []"),
-    ({"samples": {"1": {"log_p": ESTIMATE}}, "n_examples": "9"}, "field 'n_examples' is '9'")])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({}, "field 'samples' must map K"),
+        ({"samples": []}, "field 'samples' is []"),
+        ({"samples": {"²": {"log_p": ESTIMATE}}}, "the key '²'"),
+        ({"samples": {"1": {}}}, "field 'samples.1.log_p' has no value"),
+        ({"samples": {"1": {"log_p": 3}}}, "field 'samples.1.log_p' is 3"),
+        ({"samples": {"1": {"log_p": {"value": "x"}}}}, "samples.1.log_p.value"),
+        ({"samples": {"1": {"log_p": ESTIMATE}}, "log_z2": {}}, "field 'log_z2' has no value"),
+        ({"samples": {"1": {"log_p": ESTIMATE}}, "ess": {"p": []}}, "field 'ess.p' is []"),
+        ({"samples": {"1": {"log_p": ESTIMATE}}, "n_examples": "9"}, "field 'n_examples' is '9'"),
+    ],
+)
 def test_an_evaluation_with_a_wrong_field_names_it_and_the_fix(run, content, said):
     run.file("evaluation.json").write_text(json.dumps(content))
     with pytest.raises(InputError) as error:

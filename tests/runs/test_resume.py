@@ -111,11 +111,20 @@ def outcome(tmp_path_factory):
     root = tmp_path_factory.mktemp("resume")
     package = str(Path(__file__).parents[2])
     # One thread: a fork keeps no others.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-                   "PYTHONPATH": package}
-    answer = subprocess.run([sys.executable, "-c", PARENT, str(root), str(KILLS)],
-                            capture_output=True, text=True, env=environment, timeout=550,
-                            check=False)
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONPATH": package,
+    }
+    answer = subprocess.run(
+        [sys.executable, "-c", PARENT, str(root), str(KILLS)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=550,
+        check=False,
+    )
     assert answer.returncode == 0, answer.stderr
     facts = json.loads(answer.stdout.splitlines()[-1])
     return facts, RunDirectory(root / "whole"), RunDirectory(root / "killed")
@@ -144,7 +153,7 @@ def test_the_log_is_the_same_but_for_seconds(outcome):
     column = one[0].split(",").index("seconds")
 
     def cut(lines):
-        return [line.split(",")[:column] + line.split(",")[column + 1:] for line in lines]
+        return [line.split(",")[:column] + line.split(",")[column + 1 :] for line in lines]
 
     assert len(one) >= 8 and cut(one) == cut(other)
     assert whole.read_log()["log_z2"].notna().any()

@@ -41,16 +41,31 @@ def test_claiming_freezes_the_recipe_and_refuses_another(run):
     assert run.recipe == make_recipe()
     run.claim(make_recipe("title=other", "evaluation.z_samples=5"))
     assert run.recipe.evaluation.z_samples == 5
-    with pytest.raises(InputError, match=r"toy: holds a run of another recipe \(seed: 0, not 3\); "
-                                         r"choose another folder with --out, or .*--fresh"):
+    with pytest.raises(
+        InputError,
+        match=r"toy: holds a run of another recipe \(seed: 0, not 3\); "
+        r"choose another folder with --out, or .*--fresh",
+    ):
         run.claim(make_recipe("seed=3"))
     assert run.recipe.seed == 0
 
 
 def stand(run, **status):
     """Let the run stand somewhere, by its state; status.json is as it was before training."""
-    run.write_state({}, {"status": {"phase": 0, "phase_start": 0, "epoch": 6, "phase_stop": "",
-                                    "phase_updates": 9, "finished": False, **status}})
+    run.write_state(
+        {},
+        {
+            "status": {
+                "phase": 0,
+                "phase_start": 0,
+                "epoch": 6,
+                "phase_stop": "",
+                "phase_updates": 9,
+                "finished": False,
+                **status,
+            }
+        },
+    )
 
 
 def refusal(run, *overrides, extend=True):
@@ -70,17 +85,24 @@ def test_an_unfinished_run_is_extended_in_what_lies_ahead(run):
     assert run.recipe == make_recipe(*ahead)
 
 
-@pytest.mark.parametrize(("change", "line"), [
-    ("phases.0.samples=11", "phases.0.samples: 10, not 11"), ("seed=1", "seed: 0, not 1"),
-    ("phases.0.max_epochs=6", "phases.0.max_epochs: 10000, not 6"),
-    ("phases.0.patience=9", "phases.0.patience: 10, not 9"),
-    ("phases.0.average_over=50", "phases.0.average_over: None, not 50")])
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ("phases.0.samples=11", "phases.0.samples: 10, not 11"),
+        ("seed=1", "seed: 0, not 1"),
+        ("phases.0.max_epochs=6", "phases.0.max_epochs: 10000, not 6"),
+        ("phases.0.patience=9", "phases.0.patience: 10, not 9"),
+        ("phases.0.average_over=50", "phases.0.average_over: None, not 50"),
+    ],
+)
 def test_what_was_trained_is_not_contradicted(run, change, line):
     run.claim(make_recipe())
     stand(run)
     said = refusal(run, change, "phases.1.samples=20")
-    assert (f"({line}); --extend changes only what is not trained yet, and the run is in "
-            "phases.0, 6 epochs into it") in said
+    assert (
+        f"({line}); --extend changes only what is not trained yet, and the run is in "
+        "phases.0, 6 epochs into it"
+    ) in said
     assert run.recipe == make_recipe()
 
 
@@ -135,8 +157,14 @@ def test_the_model_comes_back_with_its_meta_and_a_fingerprint_of_its_values(run)
 def test_log_rows_keep_every_digit_and_leave_gaps_empty(run):
     recipe = make_recipe("monitor.test_samples=[1, 50]")
     columns = log_columns(recipe)
-    assert columns[-6:] == ["test_log_p_1", "test_log_p_50", "test_log_p_tilde_star_1",
-                            "test_log_p_tilde_star_50", "log_z2", "active_units"]
+    assert columns[-6:] == [
+        "test_log_p_1",
+        "test_log_p_50",
+        "test_log_p_tilde_star_1",
+        "test_log_p_tilde_star_50",
+        "log_z2",
+        "active_units",
+    ]
     row = {"phase": 0, "epoch": 1, "train_log_p": -1 / 3, "best": True, "active_units": "245 9"}
     run.write_log(columns, [row])
     run.append_to_log(columns, {**row, "epoch": 2, "best": False})
@@ -163,12 +191,18 @@ with RunDirectory(sys.argv[1]).lock():
 
 
 def test_a_second_process_is_turned_away_and_a_dead_one_holds_nothing(run):
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(run.path)],
-                               stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(run.path)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout.readline() == "held\n"
-        with pytest.raises(InputError, match=f"process {process.pid} is working on this run "
-                                             "folder; wait until it ends"), run.lock():
+        with (
+            pytest.raises(
+                InputError,
+                match=f"process {process.pid} is working on this run folder; wait until it ends",
+            ),
+            run.lock(),
+        ):
             pass
     finally:
         process.send_signal(signal.SIGKILL)

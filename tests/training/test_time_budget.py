@@ -79,9 +79,22 @@ class Measure(Extension):
 
 
 def make_recipe(*epochs):
-    return Recipe.from_dict({"dataset": "none", "model": {"layers": [1]}, "phases": [
-        {"samples": 1, "learning_rate": 1.0 / (index + 1), "max_epochs": count, "patience": 99}
-        for index, count in enumerate(epochs)], "training": {"batch_size": 2}})
+    return Recipe.from_dict(
+        {
+            "dataset": "none",
+            "model": {"layers": [1]},
+            "phases": [
+                {
+                    "samples": 1,
+                    "learning_rate": 1.0 / (index + 1),
+                    "max_epochs": count,
+                    "patience": 99,
+                }
+                for index, count in enumerate(epochs)
+            ],
+            "training": {"batch_size": 2},
+        }
+    )
 
 
 def train(folder, recipe, seconds=None):
@@ -95,11 +108,24 @@ def train(folder, recipe, seconds=None):
 
     run = RunDirectory(folder)
     run.claim(recipe)
-    saving = Checkpoints(run, 4.0, {"engine": "", "data_fingerprint": "f"}, clock,
-                         self_contained=bool(budget))
-    loop = MainLoop(model, recipe, compiled, lambda phase: Stream(), [
-        EpochLimit(), Measure(clock), BestSoFar(), *budget, CsvLog(run, log_columns(recipe)),
-        saving, *(SkippedPhases(item, lines.append) for item in budget)])
+    saving = Checkpoints(
+        run, 4.0, {"engine": "", "data_fingerprint": "f"}, clock, self_contained=bool(budget)
+    )
+    loop = MainLoop(
+        model,
+        recipe,
+        compiled,
+        lambda phase: Stream(),
+        [
+            EpochLimit(),
+            Measure(clock),
+            BestSoFar(),
+            *budget,
+            CsvLog(run, log_columns(recipe)),
+            saving,
+            *(SkippedPhases(item, lines.append) for item in budget),
+        ],
+    )
     state = run.read_state(model.get_values())
     if state is not None:
         log, parameters, rule, best = unpack(state.arrays, state.record)
@@ -142,8 +168,10 @@ def test_a_budget_that_nothing_fits_still_ends_with_a_measured_model(tmp_path):
     assert RunDirectory(tmp_path / "run").read_model().fingerprint
 
 
-@pytest.mark.parametrize(("epochs", "seconds"), [
-    ((6, 3, 4), 40.0), ((6, 3, 4), 90.0), ((2, 3, 4), 95.0), ((3, 9), 88.0), ((6,), 31.0)])
+@pytest.mark.parametrize(
+    ("epochs", "seconds"),
+    [((6, 3, 4), 40.0), ((6, 3, 4), 90.0), ((2, 3, 4), 95.0), ((3, 9), 88.0), ((6,), 31.0)],
+)
 def test_a_schedule_cut_by_a_budget_resumes_where_the_uncut_one_would_be(tmp_path, epochs, seconds):
     recipe = make_recipe(*epochs)
     whole_log, _, _, expected = train(tmp_path / "whole", recipe)
@@ -153,7 +181,7 @@ def test_a_schedule_cut_by_a_budget_resumes_where_the_uncut_one_would_be(tmp_pat
     state = cut.read_state().record["status"]
     assert not state["cut_by_budget"] and not state["phase_stop"]
     assert state["updates"] < whole_log.status.updates
-    again, _, _, _ = train(cut.path, recipe, 45.0)          # a second budget, from there
+    again, _, _, _ = train(cut.path, recipe, 45.0)  # a second budget, from there
     resumed, _, _, found = train(cut.path, recipe)
     assert resumed.status.finished and not cut.has_state
     np.testing.assert_array_equal(found, expected)

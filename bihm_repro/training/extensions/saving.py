@@ -50,8 +50,14 @@ class Checkpoints(Extension):
     It has to be the last extension, so that what it saves has been seen by all others.
     """
 
-    def __init__(self, run: RunDirectory, seconds: float, facts: dict[str, Any],
-                 clock: Any = time.monotonic, self_contained: bool = False) -> None:
+    def __init__(
+        self,
+        run: RunDirectory,
+        seconds: float,
+        facts: dict[str, Any],
+        clock: Any = time.monotonic,
+        self_contained: bool = False,
+    ) -> None:
         """Save to ``run``; ``facts`` (engine, data_fingerprint) go to status.json as they are.
 
         A ``self_contained`` state has the best parameters in it: with a time budget, model.npz
@@ -134,8 +140,9 @@ def pack(loop: MainLoop, best: bool = True) -> tuple[dict[str, np.ndarray], dict
     return arrays, loop.log.to_record()
 
 
-def unpack(arrays: dict[str, np.ndarray], record: dict[str, Any]) -> tuple[
-        TrainingLog, dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray] | None]:
+def unpack(
+    arrays: dict[str, np.ndarray], record: dict[str, Any]
+) -> tuple[TrainingLog, dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray] | None]:
     """Return the log, the parameters, the step rule's state and the best parameters, if any."""
     log = TrainingLog.from_record(record)
     parts: dict[str, dict[str, np.ndarray]] = {"parameter": {}, "best": {}, "rule": {}}
@@ -151,16 +158,29 @@ def _prefixed(prefix: str, values: dict[str, np.ndarray]) -> dict[str, np.ndarra
 
 def _meta(loop: MainLoop) -> dict[str, Any]:
     model = loop.model
-    return {"kind": model.kind, "layers": list(model.layers), "data_dim": int(model.data_dim),
-            "recipe_fingerprint": loop.recipe.fingerprint()}
+    return {
+        "kind": model.kind,
+        "layers": list(model.layers),
+        "data_dim": int(model.data_dim),
+        "recipe_fingerprint": loop.recipe.fingerprint(),
+    }
 
 
 def _public_status(loop: MainLoop, facts: dict[str, Any]) -> dict[str, Any]:
     status = loop.log.status
     finished = status.finished and not loop.log.off_schedule
-    return {"finished": finished, "phase": status.phase, "phases": len(loop.recipe.phases),
-            "epochs": status.epoch, "updates": status.updates,
-            "seconds": round(loop.seconds, 3), "best_valid": status.best_valid,
-            "best_epoch": status.best_epoch, "cut_by_budget": status.cut_by_budget, **facts,
-            "recipe_fingerprint": loop.recipe.fingerprint(), "commit": source_commit(),
-            "version": __version__}
+    return {
+        "finished": finished,
+        "phase": status.phase,
+        "phases": len(loop.recipe.phases),
+        "epochs": status.epoch,
+        "updates": status.updates,
+        "seconds": round(loop.seconds, 3),
+        "best_valid": status.best_valid,
+        "best_epoch": status.best_epoch,
+        "cut_by_budget": status.cut_by_budget,
+        **facts,
+        "recipe_fingerprint": loop.recipe.fingerprint(),
+        "commit": source_commit(),
+        "version": __version__,
+    }

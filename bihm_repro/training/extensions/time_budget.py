@@ -33,7 +33,7 @@ def shares(phases: int) -> list[float]:
     >>> shares(2)
     [0.75, 0.25]
     """
-    weights = [RATIO ** -index for index in range(phases)]
+    weights = [RATIO**-index for index in range(phases)]
     return [weight / sum(weights) for weight in weights]
 
 
@@ -75,7 +75,8 @@ class TimeBudget(Extension):
         self._batch = self.clock()
         rows = loop.phase.batch_size or loop.recipe.training.batch_size
         self._per_sample = (self._batch - self._began) / max(
-            1, (status.updates - self._updates) * rows * loop.phase.samples)
+            1, (status.updates - self._updates) * rows * loop.phase.samples
+        )
         if self._batch + self.measuring(loop) < self.phase_end:
             return
         log.leave_schedule("cut")
@@ -106,8 +107,11 @@ class TimeBudget(Extension):
         kept, fixed = list(phases), int(first)
         while len(kept) > fixed:
             given = shares(len(kept))
-            if all(self.left * given[index] >= self._needed(loop, loop.recipe.phases[number])
-                   for index, number in enumerate(kept) if index >= fixed):
+            if all(
+                self.left * given[index] >= self._needed(loop, loop.recipe.phases[number])
+                for index, number in enumerate(kept)
+                if index >= fixed
+            ):
                 break
             del kept[fixed]
         return kept
@@ -135,8 +139,10 @@ class SkippedPhases(Extension):
         loop.log.leave_schedule("skipped")
         status.cut_by_budget = True
         for number in range(status.phase, following):
-            self.report(f"phase {number + 1} of {count} is skipped: the time budget has "
-                        f"{self.budget.left:.0f} s left; resuming trains it")
+            self.report(
+                f"phase {number + 1} of {count} is skipped: the time budget has "
+                f"{self.budget.left:.0f} s left; resuming trains it"
+            )
         if kept:
             status.phase = following
         else:
