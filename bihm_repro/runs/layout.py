@@ -47,7 +47,13 @@ from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.runs.arrays import Header, check_headers, previous_of
 from bihm_repro.runs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from bihm_repro.runs.parameters import Parameters, read_parameters, write_parameters
-from bihm_repro.runs.record import check_evaluation, check_recipe, check_state, check_status
+from bihm_repro.runs.record import (
+    TEXT_COLUMNS,
+    check_evaluation,
+    check_recipe,
+    check_state,
+    check_status,
+)
 from bihm_repro.runs.resume import contradictions, place
 
 if TYPE_CHECKING:
@@ -64,8 +70,6 @@ RUN_FILES = (
     "status.json",
     "evaluation.json",
 )
-TEXT_COLUMNS = ("active_units",)
-"""Columns of log.csv that hold text: the counts of active units, from the data up."""
 
 
 class RunDirectory:

@@ -14,7 +14,14 @@ from typing import Any, Optional
 from bihm_repro.errors import InputError
 from bihm_repro.models.registry import kinds
 
-__all__ = ["Status", "check_evaluation", "check_recipe", "check_state", "check_status"]
+__all__ = [
+    "Status",
+    "TEXT_COLUMNS",
+    "check_evaluation",
+    "check_recipe",
+    "check_state",
+    "check_status",
+]
 
 
 @dataclass
@@ -50,6 +57,9 @@ class Status:
         return self.epoch - self.phase_start
 
 
+TEXT_COLUMNS = ("active_units",)
+"""Columns of the log that hold text: the counts of active units, from the data up."""
+
 Rule = tuple[str, Callable[[Any], bool]]
 
 
@@ -61,10 +71,11 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < 2.0**1023 and math.isfinite(value)
 
 
-def _is_cell(value: Any) -> bool:
+def _is_cell(name: str, value: Any) -> bool:
     """Whether a cell of the log is empty, a flag, a number, or counts of units such as 245 142."""
-    counts = isinstance(value, str) and all(word.isdecimal() for word in value.split())
-    return value is None or isinstance(value, bool) or _is_number(value) or counts
+    if name in TEXT_COLUMNS and isinstance(value, str):
+        return all(word.isdecimal() for word in value.split())
+    return value is None or isinstance(value, bool) or _is_number(value)
 
 
 COUNT: Rule = ("an integer, 0 or more", _is_count)
@@ -80,7 +91,9 @@ ROWS: Rule = (
     "a list of objects of finite numbers",
     lambda value: (
         isinstance(value, list)
-        and all(isinstance(row, dict) and all(map(_is_cell, row.values())) for row in value)
+        and all(
+            isinstance(row, dict) and all(_is_cell(*cell) for cell in row.items()) for row in value
+        )
     ),
 )
 SIZES: Rule = (
