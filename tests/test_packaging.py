@@ -41,6 +41,17 @@ def test_conda_environment_is_in_step_with_the_pins(project):
         assert conda.get(name) == rule, name
 
 
+def test_the_package_carries_the_recipes():
+    """The wheel is built through a link; every recipe is a file that its pattern names."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    assert "*.toml" in settings["setuptools"]["package-data"]["*"]
+    carried = ROOT / "bihm_repro" / "run_exps"
+    names = {path.relative_to(carried) for path in carried.rglob("*.toml")}
+    assert names == {path.relative_to(ROOT / "run_exps")
+                     for path in (ROOT / "run_exps").rglob("*")
+                     if path.is_file()} and len(names) > 30
+
+
 def test_console_script_and_extras(project):
     assert project["scripts"]["bihm"] == "bihm_repro.cli.main:main"
     assert {"test", "theano", "pytensor"} <= set(project["optional-dependencies"])
