@@ -24,16 +24,33 @@ class BidirectionalHelmholtzMachine(HelmholtzMachine):
     kind = "bihm"
 
     def training_graph(
-        self, x: Any, samples: int, seed: int, counter: Any, *, control_variate: bool = True
+        self,
+        x: Any,
+        samples: int,
+        seed: int,
+        counter: Any,
+        *,
+        control_variate: bool = True,
+        sleep: float = 0.0,
     ) -> TrainingGraph:
-        """Build Algorithm 1 on the mini-batch ``x`` (batch, data_dim) with K = ``samples``."""
+        """Build Algorithm 1 on the mini-batch ``x`` (batch, data_dim) with K = ``samples``.
+
+        With ``sleep``, q follows its gradient plus ``sleep`` times that of a sleep phase, with as
+        many samples of p as the mini-batch has examples.
+        """
         inference = self.infer(x, samples, seed, counter, train=True)
         joint = self.joint(x, inference.layers, train=True)
         log_r = (joint.log_p - inference.log_q).reshape((x.shape[0], samples))
         weights = normalised(log_r / 2)
         q_weights = weights - 1.0 / samples if control_variate else weights
         gradients = joint.gradients(weights.flatten())
-        gradients.update(inference.gradients(q_weights.astype(self.dtype).flatten()))
+        wake = inference.gradients(q_weights.astype(self.dtype).flatten())
+        counters = self.inference_counters
+        if sleep:
+            asleep = self.sleep_gradients(x.shape[0], sleep, seed, counter + counters)
+            wake = {parameter: wake[parameter] + asleep[parameter] for parameter in wake}
+            counters += self.generation_counters
+        gradients.update(wake)
         monitors = {
             "log_p": log_mean_exp(log_r).sum(),
             "log_p_tilde_star": 2 * log_mean_exp(log_r / 2).sum(),
@@ -41,7 +58,7 @@ class BidirectionalHelmholtzMachine(HelmholtzMachine):
         return TrainingGraph(
             gradients,
             monitors,
-            self.inference_counters,
+            counters,
             {**joint.input_means, **inference.input_means},
         )
 

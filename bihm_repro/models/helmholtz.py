@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Union
 from bihm_repro.bricks import registry
 from bihm_repro.bricks.initialization import by_name, constant
 from bihm_repro.bricks.layer import Layer, Prior, Sample, build
-from bihm_repro.engine.symbolic import floatX
+from bihm_repro.engine.symbolic import T, floatX
 from bihm_repro.models.base import Model, check_sizes
 
 __all__ = ["HelmholtzMachine", "Inference", "Joint"]
@@ -165,6 +165,12 @@ class HelmholtzMachine(Model):
             used += layer.counters
         layers = [d.values for d in reversed(drawn)]
         return layers[0], layers[1:], sum(d.log_prob for d in drawn)
+
+    def sleep_gradients(self, rows: Any, weight: float, seed: int, counter: Any) -> dict:
+        """Return the gradients of -``weight`` sum log q(h|x) over ``rows`` samples x, h ~ p."""
+        x, layers, _ = self.generate(rows, seed, counter)
+        weights = (T.ones_like(x[:, 0]) * weight).astype(self.dtype)
+        return self.inference_score(x, layers, train=True).gradients(weights)
 
     # -- importance weights
 

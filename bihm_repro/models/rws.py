@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from bihm_repro.engine.symbolic import T
 from bihm_repro.models.base import TrainingGraph, log_mean_exp, normalised
 from bihm_repro.models.helmholtz import HelmholtzMachine
 
@@ -41,16 +40,10 @@ class ReweightedWakeSleep(HelmholtzMachine):
         gradients = joint.gradients(weights.flatten())
         # Half of each phase, through the row weights: no pass over the gradients for the mean.
         wake = inference.gradients((q_weights / 2).astype(self.dtype).flatten())
-        sleep = self._sleep_gradients(x.shape[0], seed, counter + self.inference_counters)
+        sleep = self.sleep_gradients(x.shape[0], 0.5, seed, counter + self.inference_counters)
         gradients.update({parameter: wake[parameter] + sleep[parameter] for parameter in wake})
         monitors = {"log_p": log_mean_exp(log_r).sum()}
         counters = self.inference_counters + self.generation_counters
         return TrainingGraph(
             gradients, monitors, counters, {**joint.input_means, **inference.input_means}
         )
-
-    def _sleep_gradients(self, rows: Any, seed: int, counter: Any) -> dict:
-        """Return half the gradients of -sum log q(h|x) over ``rows`` dreams x, h ~ p."""
-        x, layers, _ = self.generate(rows, seed, counter)
-        halves = T.ones_like(x[:, 0]) / 2
-        return self.inference_score(x, layers, train=True).gradients(halves.astype(self.dtype))

@@ -111,6 +111,12 @@ class TrainingRecipe:
     control_variate: bool = setting(
         True, allowed.boolean(), "subtract 1/K from the importance weights in q's gradient"
     )
+    sleep: float = setting(
+        0.0,
+        allowed.number(at_least=0),
+        "weight of a sleep phase in q's gradient (bihm): 1 for as much as rws has",
+        later=True,
+    )
     step_rule: str = setting(
         "adam", allowed.one_of("adam", "rmsprop", "momentum", "sgd"), "how gradients become steps"
     )
