@@ -87,3 +87,13 @@ def test_few_samples_of_bihm_against_many_of_rws(tmp_path):
 def test_the_committed_page_is_up_to_date():
     text = (ROOT / "results" / "claims.md").read_text(encoding="utf-8")
     assert text == claims_page(read_runs(ROOT / "results")[0]), "run `bihm tables`"
+
+
+@pytest.mark.parametrize("updates, outcome", [(2000, "holds"), (900, "holds in part")])
+def test_a_rival_that_was_stopped_early_decides_nothing(tmp_path, updates, outcome):
+    write_run(tmp_path, "mnist", "binarized_mnist", evaluated=evaluation(-85.0), updates=2000)
+    for kind in ("rws", "vae", "iwae"):
+        write_run(tmp_path, f"{kind}-mnist", "binarized_mnist", kind=kind, updates=updates,
+                  finished=False, evaluated=evaluation(-87.0, star=False))
+    claim = one(tmp_path, "MNIST: BiHM is better")
+    assert claim.outcome == outcome and f"RWS 87.00§ ({updates:,} updates)" in claim.numbers

@@ -443,3 +443,12 @@ def test_exact_log_p_is_no_bound_and_needs_no_samples(tmp_path):
     row = cells(table, "NADE")
     assert (row["bound"], row["estimate"], row["difference_estimate"]) == (
         "—", "88.80 ± 0.05", "-0.1")
+
+
+def test_other_depths_are_listed_with_their_active_units(results):
+    folder = write_run(results, "mnist-2", "binarized_mnist", layers=(30, 10),
+                       evaluated=evaluation(-95.0))
+    (folder / "log.csv").write_text("updates,seconds,valid_log_p,active_units\n1,1,-99,20 3\n")
+    row = cells(mnist_tables.mnist_others_table(read_runs(results)[0]), "mnist-2")
+    assert row["layers"] == "30, 10" and row["active_units"] == "20, 3"
+    assert row["estimate"] == "95.00 ± 0.05"

@@ -14,6 +14,7 @@ from bihm_repro.report.methods import (
     methods_in,
     negative_log_likelihood,
 )
+from bihm_repro.report.tables.runs import active_units
 from bihm_repro.report.tables.table import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.report.tables.uci import uci_run
 from bihm_repro.runs.reader import Run
@@ -121,6 +122,7 @@ def mnist_others_table(runs: Sequence[Run]) -> Table:
             estimate_cell(negative_log_likelihood(run, samples=1), marks=marks_of(run)),
             estimate_cell(negative_log_likelihood(run), marks=marks_of(run)),
             Cell(run.updates),
+            Cell(", ".join(map(str, active_units(run.log))) or None),
         ]
         for run in others
     ]
@@ -133,6 +135,7 @@ def mnist_others_table(runs: Sequence[Run]) -> Table:
         Column("bound", "bound", estimates=True),
         Column("estimate", "estimate", estimates=True),
         Column("updates", "updates"),
+        Column("active_units", "active units", left=True),
     )
     notes = notes_for(others) if rows else ["No other evaluated run on MNIST."]
     title = "Binarized MNIST: other depths, recipes and seeds"
