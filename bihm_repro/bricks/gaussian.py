@@ -17,7 +17,13 @@ from bihm_repro.bricks.initialization import Initialization
 from bihm_repro.bricks.mlp import MLP, Linear
 from bihm_repro.engine.symbolic import T, floatX
 
-__all__ = ["GaussianDraw", "GaussianLayer", "Moments", "divergence_from_prior", "prior_log_density"]
+__all__ = [
+    "GaussianSample",
+    "GaussianLayer",
+    "Moments",
+    "divergence_from_prior",
+    "prior_log_density",
+]
 
 _LOG_2_PI = float(np.log(2 * np.pi))
 
@@ -29,7 +35,7 @@ class Moments(NamedTuple):
     log_variance: Any
 
 
-class GaussianDraw(NamedTuple):
+class GaussianSample(NamedTuple):
     """``sample`` (n * repeats, units), its log-density (n * repeats,), the layer's moments (n,)."""
 
     sample: Any
@@ -71,7 +77,7 @@ class GaussianLayer(Brick):
         features = self._mlp.apply(x) if self._mlp else x
         return Moments(self._mean.apply(features), self._log_variance.apply(features))
 
-    def sample(self, x, noise, *, repeats=1) -> GaussianDraw:
+    def sample(self, x, noise, *, repeats=1) -> GaussianSample:
         """Draw ``repeats`` samples for each row of ``x`` (n, inputs): n * repeats rows.
 
         ``noise`` (n * repeats, units) is standard normal and held constant.
@@ -86,7 +92,7 @@ class GaussianLayer(Brick):
             -(T.sqr(noise).sum(axis=2) + (log_variance + _LOG_2_PI).sum(axis=1).dimshuffle(0, "x"))
             / 2
         )
-        return GaussianDraw(sample.reshape((-1, self.units)), log_density.flatten(), moments)
+        return GaussianSample(sample.reshape((-1, self.units)), log_density.flatten(), moments)
 
     def log_density(self, values, x):
         """Log-density (rows,) of ``values`` (rows, units) given ``x`` (rows, inputs)."""

@@ -12,7 +12,7 @@ HELP = "estimate log p, log p*, 2 log Z and ESS of a run's model; writes evaluat
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command; what is not given comes from the run's recipe."""
+    """Declare what the command takes; what is not given comes from the run's recipe."""
     parser.add_argument("run", help="run folder, such as results/mnist")
     count = integer()
     parser.add_argument("--samples", type=integers,
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate and print the figures."""
+    """Evaluate and print the metrics."""
     from bihm_repro.engine.choice import choose
     from bihm_repro.runs.layout import RunDirectory
 
@@ -62,12 +62,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(result: dict) -> str:
-    """The evaluation as a few aligned lines."""
+    """Return the evaluation as a few aligned lines."""
     lines = [f"{result['dataset']}, {result['split']} split, {result['n_examples']} examples"]
     names = [("log_p", "-log p"), ("log_p_tilde_star", "-log p~*"), ("log_p_star", "-log p*")]
-    for k, figures in result["samples"].items():
-        cells = [f"{label} {-figures[name]['value']:.2f} ± {figures[name]['standard_error']:.2f}"
-                 for name, label in names if name in figures]
+    for k, metrics in result["samples"].items():
+        cells = [f"{label} {-metrics[name]['value']:.2f} ± {metrics[name]['standard_error']:.2f}"
+                 for name, label in names if name in metrics]
         lines.append(f"K={k:>6}  " + "   ".join(cells))
     if "log_z2" in result:
         z = result["log_z2"]

@@ -1,4 +1,4 @@
-"""The evaluation of a run: every figure of ``evaluation.json``, each with its standard error."""
+"""The evaluation of a run: all metrics of ``evaluation.json``, each with its standard error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["evaluate_model", "evaluate_run", "stored_model", "write_z_trace"]
 
 
 def stored_model(run: RunDirectory, values: Parameters | None = None) -> Model:
-    """The run's best model, with the sizes that its recipe and arrays agree on.
+    """Return the run's best model, with the sizes that its recipe and arrays agree on.
 
     ``values`` are its parameters where they have been read already.
     """
@@ -47,16 +47,16 @@ def stored_model(run: RunDirectory, values: Parameters | None = None) -> Model:
 
 def evaluate_model(model: Model, x: np.ndarray, settings: EvaluationRecipe,
                    seed: int = 0) -> dict[str, Any]:
-    """The figures of ``evaluation.json`` that come from the model and ``x``."""
+    """Return the metrics of ``evaluation.json`` that come from the model and ``x``."""
     result: dict[str, Any] = {}
     log_z2 = None
     if settings.z_samples and model.can(Capability.LOG_Z2):
         estimate = estimate_log_z2(model, settings.z_samples, inner=settings.z_inner, seed=seed)
         result["log_z2"], log_z2 = estimate.summary(), estimate.value
-    figures = estimate_log_likelihood(model, x, settings.samples, log_z2=log_z2, seed=seed)
+    metrics = estimate_log_likelihood(model, x, settings.samples, log_z2=log_z2, seed=seed)
     star = model.can(Capability.P_STAR)
     result["samples"] = {str(k): _without(value.summary(), () if star else ("log_p_tilde_star",))
-                         for k, value in figures.items()}
+                         for k, value in metrics.items()}
     if settings.ess_samples and not model.can(Capability.EXACT_LOG_P):
         rows = random_rows(x, settings.ess_examples, seed)
         ess = estimate_effective_sample_size(model, rows, settings.ess_samples, seed=seed)
@@ -107,7 +107,7 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
 
 def write_z_trace(run: RunDirectory, *, samples: int = 10**6, runs: int = 10,
                   inner: Sequence[int] = (1, 10, 100), seed: int = 0) -> None:
-    """Running estimates of 2 log Z, ``runs`` times for one inner sample, to ``z_trace.csv``."""
+    """Write running estimates of 2 log Z, ``runs`` times for one inner sample: ``z_trace.csv``."""
     model = stored_model(run)
     rows = []
     for k_inner in inner:
@@ -122,5 +122,5 @@ def write_z_trace(run: RunDirectory, *, samples: int = 10**6, runs: int = 10,
             writer.writerows(rows)
 
 
-def _without(figures: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: value for name, value in figures.items() if name not in names}
+def _without(metrics: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in metrics.items() if name not in names}

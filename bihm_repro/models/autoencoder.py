@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from bihm_repro.bricks.decoder import BernoulliDecoder, Decoded
-from bihm_repro.bricks.gaussian import GaussianDraw, GaussianLayer, prior_log_density
+from bihm_repro.bricks.gaussian import GaussianLayer, GaussianSample, prior_log_density
 from bihm_repro.bricks.initialization import by_name, constant
 from bihm_repro.engine.symbolic import floatX, grad
 from bihm_repro.errors import InputError
@@ -27,13 +27,13 @@ __all__ = ["GaussianAutoencoder", "Pass", "hidden_of_each"]
 class Pass(NamedTuple):
     """One pass up and down with K samples for each row of the data.
 
-    draws : the layers of q, samples (batch * K, units) each
+    samples : the layers of q, samples (batch * K, units) each
     decoded : log p(x|h_1) (batch * K,) and its gradients
     log_latents : log p(h) - log q(h|x), (batch * K,)
     log_r : log p(x, h) - log q(h|x), (batch, K)
     """
 
-    draws: list[GaussianDraw]
+    samples: list[GaussianSample]
     decoded: Decoded
     log_latents: Any
     log_r: Any
@@ -104,15 +104,15 @@ class GaussianAutoencoder(Model):
         ]
         super().__init__(self.kind, [*self.p, *self.q], dtype)
 
-    def infer(self, x: Any, samples: Any, seed: int, counter: Any) -> list[GaussianDraw]:
+    def infer(self, x: Any, samples: Any, seed: int, counter: Any) -> list[GaussianSample]:
         """Draw h ~ q(h|x), ``samples`` next to each other for each row of ``x``."""
-        draws: list[GaussianDraw] = []
+        drawn: list[GaussianSample] = []
         below, repeats = x, samples
         for i, layer in enumerate(self.q):
             noise = standard_normal(x, layer.units, repeats=samples, seed=seed, draw=counter + i)
-            draws.append(layer.sample(below, noise, repeats=repeats))
-            below, repeats = draws[-1].sample, 1
-        return draws
+            drawn.append(layer.sample(below, noise, repeats=repeats))
+            below, repeats = drawn[-1].sample, 1
+        return drawn
 
     def log_latent_joint(self, layers: list) -> Any:
         """log p(h_1, ..., h_L), (rows,), of ``layers`` (rows, units) each."""
@@ -124,12 +124,12 @@ class GaussianAutoencoder(Model):
 
     def both_ways(self, x: Any, samples: Any, seed: int, counter: Any, train: bool = False) -> Pass:
         """Infer h from ``x`` (batch, data_dim), then score x and h under p."""
-        draws = self.infer(x, samples, seed, counter)
-        layers = [d.sample for d in draws]
+        drawn = self.infer(x, samples, seed, counter)
+        layers = [d.sample for d in drawn]
         decoded = self.p[0].decode(x, layers[0], train=train)
-        log_latents = self.log_latent_joint(layers) - sum(d.log_density for d in draws)
+        log_latents = self.log_latent_joint(layers) - sum(d.log_density for d in drawn)
         log_r = (decoded.log_prob + log_latents).reshape((x.shape[0], samples))
-        return Pass(draws, decoded, log_latents, log_r)
+        return Pass(drawn, decoded, log_latents, log_r)
 
     def log_weights(self, x: Any, samples: Any, seed: int, counter: Any) -> tuple[Any, int]:
         """See ``Model.log_weights``."""

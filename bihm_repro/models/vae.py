@@ -29,7 +29,7 @@ class VariationalAutoencoder(GaussianAutoencoder):
     def training_graph(self, x: Any, samples: int, seed: int, counter: Any) -> TrainingGraph:
         """Build one update on ``x`` (batch, data_dim); the bound is averaged over the samples."""
         passed = self.both_ways(x, samples, seed, counter, train=True)
-        divergence = divergence_from_prior(passed.draws[0].moments).sum()
+        divergence = divergence_from_prior(passed.samples[0].moments).sum()
         each = np.full((1, samples), 1.0 / samples, dtype=self.dtype)
         weight = (T.ones_like(x[:, 0]).dimshuffle(0, "x") * each).flatten()
         gradients = self.gradients(passed.decoded, weight, divergence)

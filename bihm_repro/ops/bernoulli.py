@@ -18,10 +18,11 @@ import numpy as np
 
 from bihm_repro.engine.symbolic import Apply, T
 from bihm_repro.ops.fused import FusedOp
+from bihm_repro.ops.numerics import sigmoid
 from bihm_repro.ops.random_numbers import uniform
 
 __all__ = ["Sampled", "Scored", "sample_layer", "score_layer", "SampleLayer", "ScoreLayer",
-           "logistic", "row_log_probability"]
+           "row_log_probability"]
 
 
 class Sampled(NamedTuple):
@@ -37,12 +38,6 @@ class Scored(NamedTuple):
 
     log_p: object
     residual: object
-
-
-def logistic(logits: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-l)) without overflow."""
-    e = np.exp(-np.abs(logits))
-    return np.where(logits >= 0, 1, e) / (1 + e)
 
 
 def row_log_probability(values: np.ndarray, logits: np.ndarray) -> np.ndarray:
@@ -100,7 +95,7 @@ class SampleLayer(_LayerOp):
         *arrays, repeats, seed, draw = inputs
         logits = self._logits(arrays)
         rows = np.repeat(logits, int(repeats), axis=0)
-        mean = logistic(rows)
+        mean = sigmoid(rows)
         u = uniform(int(seed), int(draw), *rows.shape)
         sample = (u < mean).astype(logits.dtype)
         storage[0][0] = sample
@@ -108,7 +103,7 @@ class SampleLayer(_LayerOp):
         if self.wants == "residual":
             storage[2][0] = (mean - sample).astype(logits.dtype)
         elif self.wants == "mean":
-            storage[2][0] = logistic(logits).astype(logits.dtype)
+            storage[2][0] = sigmoid(logits).astype(logits.dtype)
 
     def jax_form(self, *inputs) -> tuple:
         """The same in JAX; ``repeats`` has to be known when the graph is compiled."""
@@ -185,7 +180,7 @@ class ScoreLayer(_LayerOp):
         repeated = np.repeat(values, len(logits) // len(values), axis=0)
         storage[0][0] = row_log_probability(repeated, logits)
         if self.wants_residual:
-            storage[1][0] = (logistic(logits) - repeated).astype(logits.dtype)
+            storage[1][0] = (sigmoid(logits) - repeated).astype(logits.dtype)
 
     def jax_form(self, values, *arrays):
         """The same in JAX."""

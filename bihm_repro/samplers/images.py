@@ -18,7 +18,7 @@ BRIGHT = ("tfd", "fer2013")
 GAP = 0.2
 """Grey level between pictures, so that a picture's own white border can be told from it."""
 VISIBLE = 56
-"""Pictures are enlarged by a whole number to at least about this many pixels."""
+"""Pictures are enlarged by an integer factor to at least about this many pixels."""
 
 
 def parse_shape(text: str) -> tuple[int, int]:
