@@ -12,7 +12,7 @@ as ``p0.W``, the name it has in ``model.npz``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,11 @@ class Brick:
         self.children: list[Any] = list(children)
         self.dtype = dtype
         self._own: list[tuple[Any, Initialization]] = []
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a parameter, which ``allocate`` sets under its own name."""
 
     # -- what a subclass says of itself
 

@@ -38,9 +38,6 @@ class BernoulliLayer(Layer):
     hidden, activation : sizes and activation of the deterministic layers, none by default
     """
 
-    W: Any
-    b: Any
-
     def __init__(
         self,
         name: str,
@@ -123,8 +120,6 @@ class BernoulliLayer(Layer):
 
 class FactorisedPrior(Prior):
     """p(h) = prod_i B(h_i | logistic(b_i)): the top of the generative model."""
-
-    b: Any
 
     def __init__(self, name: str, units: int, *, bias: Initialization, dtype: str = floatX) -> None:
         super().__init__(name, dtype=dtype)

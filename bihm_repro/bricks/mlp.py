@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from bihm_repro.bricks.base import BIAS, WEIGHT, Brick
 from bihm_repro.bricks.initialization import Initialization
@@ -21,9 +20,6 @@ ACTIVATIONS = {
 
 class Linear(Brick):
     """x W + b with W of shape (inputs, units)."""
-
-    W: Any
-    b: Any
 
     def __init__(
         self,

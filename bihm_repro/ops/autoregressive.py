@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.engine.symbolic import Apply, T
-from bihm_repro.ops.bernoulli import Sampled, Scored, logistic, row_log_probability
+from bihm_repro.ops.bernoulli import Sampled, Scored, row_log_probability
 from bihm_repro.ops.fused import FusedOp
+from bihm_repro.ops.numerics import sigmoid
 from bihm_repro.ops.random_numbers import uniform
 
 __all__ = [
@@ -122,7 +123,7 @@ class _SampleOp(_AutoregressiveOp):
         storage[0][0] = sample
         storage[1][0] = row_log_probability(sample, logits)
         if self.wants_residual:
-            storage[2][0] = (logistic(logits) - sample).astype(rows[0].dtype)
+            storage[2][0] = (sigmoid(logits) - sample).astype(rows[0].dtype)
 
     def infer_shape(self, *arguments) -> list[tuple]:
         """Rows are those of ``base`` times repeats."""
@@ -175,7 +176,7 @@ class _ScoreOp(_AutoregressiveOp):
         _, logits = self.pass_over_units(*rows, *inputs[last:], values=values)
         storage[0][0] = row_log_probability(values, logits)
         if self.wants_residual:
-            storage[1][0] = (logistic(logits) - values).astype(rows[0].dtype)
+            storage[1][0] = (sigmoid(logits) - values).astype(rows[0].dtype)
 
     def infer_shape(self, *arguments) -> list[tuple]:
         """A row for each row of values or base, whichever has more."""
@@ -218,7 +219,7 @@ class _Darn(_AutoregressiveOp):
             return values, base + values @ a
         logits, sample = base.copy(), np.zeros_like(base)
         for i in range(base.shape[1]):
-            sample[:, i] = u[:, i] < logistic(logits[:, i])
+            sample[:, i] = u[:, i] < sigmoid(logits[:, i])
             logits += sample[:, i, None] * a[i]
         return sample, logits
 
@@ -233,9 +234,9 @@ class _Nade(_AutoregressiveOp):
         logits, hidden = base.copy(), start.copy()
         sample = np.zeros_like(base) if values is None else values
         for i in range(base.shape[1]):
-            logits[:, i] += logistic(hidden) @ out[i]
+            logits[:, i] += sigmoid(hidden) @ out[i]
             if values is None:
-                sample[:, i] = u[:, i] < logistic(logits[:, i])
+                sample[:, i] = u[:, i] < sigmoid(logits[:, i])
             hidden += sample[:, i, None] * into[i]
         return sample, logits
 
@@ -342,7 +343,7 @@ class NadeGradient(_AutoregressiveOp):
         hidden, back = start + values @ into, np.zeros_like(start)
         for i in reversed(range(values.shape[1])):
             hidden = hidden - values[:, i, None] * into[i]
-            s, d = logistic(hidden), derivatives[:, i]
+            s, d = sigmoid(hidden), derivatives[:, i]
             into_gradient[i], out_gradient[i] = values[:, i] @ back, d @ s
             back = back + d[:, None] * out[i] * s * (1 - s)
         for cell, value in zip(storage, (into_gradient, out_gradient, back)):
