@@ -22,6 +22,7 @@ __all__ = [
     "GreyLevelsWarning",
     "IWAE",
     "Model",
+    "NADE",
     "RWS",
     "VAE",
     "class_of",
@@ -54,6 +55,13 @@ class IWAE(Model):
 
     kind = "iwae"
     own_defaults = {"layers": (100,), "learning_rate": (1e-3, 3e-4), "samples": 5}
+
+
+class NADE(Model):
+    """The neural autoregressive distribution estimator: no latents, and an exact log p."""
+
+    kind = "nade"
+    own_defaults = {"layers": (200,), "samples": 1}
 
 
 def class_of(kind: str) -> type[Model]:

@@ -79,7 +79,8 @@ class Model(Parameters):
         Ctrl-C keeps the best parameters so far, then raises KeyboardInterrupt.
         """
         rows = as_rows(X, "X", self.threshold)
-        if valid is None and np.ndim(y) == 2 and rows.shape[1] == np.shape(y)[1] > 1:
+        labels = np.asarray(y)
+        if valid is None and labels.ndim == 2 and labels.shape[1] == rows.shape[1] > 1:
             valid = y
         seed = new_seed(self.random_state, "random_state")
         if valid is None:

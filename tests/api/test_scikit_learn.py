@@ -29,6 +29,7 @@ EXCEPTIONS = {
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Estimator BiHM does not inherit")
 @parametrize_with_checks([TINY], expected_failed_checks=lambda estimator: EXCEPTIONS)
 def test_common_checks(estimator, check):
     check(estimator)
