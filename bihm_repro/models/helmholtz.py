@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
 from bihm_repro.bricks import registry
+from bihm_repro.bricks.base import Brick
 from bihm_repro.bricks.initialization import by_name, constant
 from bihm_repro.bricks.layer import Layer, Prior, Sample, build
 from bihm_repro.engine.symbolic import T, floatX
@@ -103,7 +104,12 @@ class HelmholtzMachine(Model):
         ]
         top = registry.layer_type(prior or registry.DEFAULT, prior=True)
         self.prior = build(top.prior, f"p{depth}", sizes[-1], **settings)
-        super().__init__(self.kind, [*self.p, self.prior, *self.q], dtype)
+        children = [*self.p, self.prior, *self.q, *self.further_children()]
+        super().__init__(self.kind, children, dtype)
+
+    def further_children(self) -> list[Brick]:
+        """Return what a method of training needs besides p and q, such as baselines."""
+        return []
 
     # -- ancestral passes
 

@@ -160,6 +160,22 @@ register(
     defaults=_GAUSSIAN,
 )
 register(
+    "nvil",
+    "bihm_repro.models.nvil:Nvil",
+    title="NVIL",
+    sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
+    capabilities={Capability.ANCESTRAL, Capability.ACTIVE_UNITS},
+    settings=_LAYERS,
+)
+register(
+    "vimco",
+    "bihm_repro.models.vimco:Vimco",
+    title="VIMCO",
+    sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
+    capabilities={Capability.ANCESTRAL, Capability.ACTIVE_UNITS},
+    settings=_LAYERS,
+)
+register(
     "nade",
     "bihm_repro.models.nade:Nade",
     title="NADE",
