@@ -95,7 +95,7 @@ test: $(READY)
 
 lint: $(READY)
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(if $(wildcard $(BIN)/mypy),$(BIN)/mypy,@echo 'make: mypy needs Python 3.10 or later: types are not checked')
 
 $(BENCH_READY): pyproject.toml
 	test -x .venv-bench/bin/python || $(INTERPRETER) -m venv .venv-bench

@@ -41,8 +41,10 @@ def choose_parallel(
     coordinator: str | None = None,
 ) -> None:
     """Record and check the options of the command line, after those of ``choice.choose``."""
-    for variable in _VARIABLES:
+    for variable in _VARIABLES[1:]:
         os.environ.pop(variable, None)
+    if devices is None and os.environ.get("BIHM_DEVICES"):
+        devices = requested().devices
     if hosts is None and host_id is None and coordinator is None:
         hosts, host_id, coordinator = _launched()
     elif None in (hosts, host_id, coordinator):
@@ -57,8 +59,10 @@ def choose_parallel(
 
 
 def requested() -> Parallel:
-    """Return what :func:`choose_parallel` recorded."""
+    """Return what :func:`choose_parallel` recorded; ``BIHM_DEVICES`` may be the user's own."""
     devices, hosts, host_id, coordinator = (os.environ.get(name) for name in _VARIABLES)
+    if devices and not devices.isdigit():
+        raise InputError(f"BIHM_DEVICES={devices!r}: an integer of at least 1 is needed")
     return Parallel(
         int(devices) if devices else None, int(hosts or 1), int(host_id or 0), coordinator or ""
     )

@@ -148,8 +148,9 @@ def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:
 def _batch_size(recipe: Recipe, phase: Phase) -> int:
     size, devices = phase.batch_size or recipe.training.batch_size, device_count()
     if size % devices:
-        raise InputError(f"batch_size {size} does not divide by {devices} devices: use --devices, "
-                         f"or --set training.batch_size={-(-size // devices) * devices}")
+        fitting = -(-size // devices) * devices
+        raise InputError(f"batch_size {size} does not divide by {devices} devices: use --devices "
+                         f"(or BIHM_DEVICES), or --set training.batch_size={fitting}")
     return size
 
 

@@ -224,8 +224,8 @@ def test_a_finished_run_ends_every_host_with_success(folder):
     [
         (
             ("--devices", "5"),
-            "batch_size 192 does not divide by 5 devices: use --devices, or --set "
-            "training.batch_size=195",
+            "batch_size 192 does not divide by 5 devices: use --devices (or BIHM_DEVICES), or "
+            "--set training.batch_size=195",
         ),
         (
             ("--hosts", "2", "--host-id", "0", "--coordinator", "127.0.0.1:0"),

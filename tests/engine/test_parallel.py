@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 
@@ -24,6 +25,7 @@ def on_jax(monkeypatch):
             monkeypatch.delenv(name, raising=False)
     yield
     choose_parallel()
+    os.environ.pop("BIHM_DEVICES", None)
 
 
 def test_without_options_one_host_uses_all_its_devices():
@@ -31,13 +33,21 @@ def test_without_options_one_host_uses_all_its_devices():
     assert requested() == Parallel(None, 1, 0, "")
 
 
-def test_requests_are_recorded_and_forgotten():
+def test_requests_are_recorded():
     choose_parallel(4, 3, 2, "node-0:29500")
     assert requested() == Parallel(4, 3, 2, "node-0:29500")
     choose_parallel(2)
     assert requested() == Parallel(2, 1, 0, "")
+
+
+def test_devices_may_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("BIHM_DEVICES", "3")
     choose_parallel()
-    assert requested() == Parallel()
+    assert requested() == Parallel(3)
+    monkeypatch.setenv("BIHM_DEVICES", "many")
+    with pytest.raises(InputError, match="BIHM_DEVICES='many': an integer"):
+        choose_parallel()
+    monkeypatch.delenv("BIHM_DEVICES")
 
 
 @pytest.mark.parametrize(("count", "index"), parallel._LAUNCHERS)

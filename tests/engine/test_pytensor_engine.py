@@ -95,6 +95,7 @@ def assert_same_run(found: Path, expected: Path) -> None:
         ), column
 
 
+@pytest.mark.slow
 @needs_theano
 @pytest.mark.parametrize("on", ["cpu", pytest.param("jax-cpu", marks=needs_jax)])
 def test_a_hundred_updates_and_a_run_of_theano_goes_on(on, of_theano, tmp_path):
@@ -112,6 +113,7 @@ def test_a_hundred_updates_and_a_run_of_theano_goes_on(on, of_theano, tmp_path):
     assert RunDirectory(tmp_path / "half").read_status()["engine"].startswith("pytensor")
 
 
+@pytest.mark.slow
 @needs_theano
 @needs_jax
 def test_theano_goes_on_with_a_run_begun_on_jax(of_theano, tmp_path):
@@ -228,6 +230,7 @@ print("fine")
 """
 
 
+@pytest.mark.slow
 @needs_jax
 def test_on_jax_the_groups_of_updates_change_no_bit_nor_does_a_pause_inside_one():
     done = subprocess.run(
