@@ -60,11 +60,11 @@ class _Autoregressive(Conditional):
         shape = (*rows, *count, last)
         u = random.uniform(shape)
         drawn = np.zeros(shape, np.float32)
-        if units is not None:
+        if units is not None and values is not None:
             units, values = np.broadcast_to(units, shape), np.broadcast_to(values, shape)
         for i, logits in enumerate(self._each_unit(drawn, (*rows, *(1 for _ in count)))):
             drawn[..., i] = u[..., i] < sigmoid(logits)
-            if units is not None:
+            if units is not None and values is not None:
                 drawn[..., i] = np.where(units[..., i], drawn[..., i], values[..., i])
         return drawn
 

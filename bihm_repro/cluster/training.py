@@ -71,7 +71,6 @@ def run_point(point: Point, launch: Launch, capture: bool = True) -> Outcome:
             "the file system of the machine where the sweep is started"
         )
     _wait_for_lock(Path(launch.folder) / point.folder)
-    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if capture else {}
     with subprocess.Popen(
         launch.command(point, _share()),
         stdin=subprocess.PIPE,
@@ -80,7 +79,8 @@ def run_point(point: Point, launch: Launch, capture: bool = True) -> Outcome:
         errors="replace",
         env=_environment(),
         start_new_session=True,
-        **output,
+        stdout=subprocess.PIPE if capture else None,
+        stderr=subprocess.STDOUT if capture else None,
     ) as process:
         ours = _running.setdefault(launch.id, set())
         ours.add(process)

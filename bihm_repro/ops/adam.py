@@ -26,7 +26,7 @@ class _Adam(FusedOp):
     averaged : keep a Polyak average of each parameter as well
     """
 
-    __props__ = ("decay1", "decay2", "epsilon", "proximal", "averaged")
+    __props__: tuple[str, ...] = ("decay1", "decay2", "epsilon", "proximal", "averaged")
 
     def __init__(self, decay1: float, decay2: float, epsilon: float, proximal: bool = False,
                  averaged: bool = False) -> None:
@@ -153,7 +153,8 @@ class CentredAdamUpdate(_Adam):
         weights, bias = state[:width], state[width:]
         shared = centre[:, None] * bias_gradient
         if self.full_rows is not None:
-            shared = shared * upper_triangle(*gradient.shape, self.full_rows, gradient.dtype)
+            rows, columns = gradient.shape
+            shared = shared * upper_triangle(rows, columns, self.full_rows, gradient.dtype)
         new = self.step(numeric, weights, gradient - shared, [rate, weight, l1, l2])
         new_bias = self.step(numeric, bias[:3], bias_gradient, [rate, weight, 0, 0])
         new_bias[0] = new_bias[0] - (centre[:, None] * (new[0] - weights[0])).sum(axis=0)

@@ -258,7 +258,7 @@ class SampleDarn(_Darn, _SampleOp):
         """The same in JAX."""
         from bihm_repro.ops import jax_autoregressive
 
-        return jax_autoregressive.sample_darn(base, a, repeats, seed, draw, self.wants_residual)
+        return jax_autoregressive.sample_darn(base, a, repeats, seed, draw, wants_residual=self.wants_residual)
 
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel on row-major arrays."""
@@ -276,7 +276,7 @@ class SampleNade(_Nade, _SampleOp):
         """The same in JAX."""
         from bihm_repro.ops import jax_autoregressive
 
-        return jax_autoregressive.sample_nade(*inputs, self.wants_residual)
+        return jax_autoregressive.sample_nade(*inputs, wants_residual=self.wants_residual)
 
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel on row-major arrays."""
@@ -315,7 +315,7 @@ class ScoreNade(_Nade, _ScoreOp):
         """The same in JAX."""
         from bihm_repro.ops import jax_autoregressive
 
-        return jax_autoregressive.score_nade(*inputs, self.wants_residual)
+        return jax_autoregressive.score_nade(*inputs, wants_residual=self.wants_residual)
 
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel on row-major arrays."""
@@ -430,7 +430,7 @@ def nade_gradient(values, start, into, out, derivatives) -> tuple:
 
 
 def _sampled(outputs: list) -> Sampled:
-    return Sampled(*outputs) if len(outputs) == 3 else Sampled(*outputs, None)
+    return Sampled(*outputs) if len(outputs) == 3 else Sampled(outputs[0], outputs[1], None)
 
 
 def _scored(outputs: Any, wants_residual: bool) -> Scored:

@@ -11,7 +11,7 @@ from bihm_repro.ops.jax_random_numbers import uniform
 __all__ = ["nade_gradient", "sample_darn", "sample_nade", "score_darn", "score_nade"]
 
 
-def sample_darn(base, a, repeats, seed, draw, wants_residual: bool) -> tuple:
+def sample_darn(base, a, repeats, seed, draw, *, wants_residual: bool) -> tuple:
     """See ``autoregressive.sample_darn``."""
     logits, a = repeated(base, int(repeats)), jnp.triu(a, 1)
     u = uniform(seed, draw, *logits.shape)
@@ -31,7 +31,7 @@ def score_darn(values, base, a, wants_residual: bool):
     return _scored(values, base + values @ jnp.triu(a, 1), wants_residual)
 
 
-def sample_nade(base, start, into, out, repeats, seed, draw, wants_residual: bool) -> tuple:
+def sample_nade(base, start, into, out, repeats, seed, draw, *, wants_residual: bool) -> tuple:
     """See ``autoregressive.sample_nade``."""
     base, start = repeated(base, int(repeats)), repeated(start, int(repeats))
     u = uniform(seed, draw, *base.shape)
@@ -46,7 +46,7 @@ def sample_nade(base, start, into, out, repeats, seed, draw, wants_residual: boo
     return _sampled(sample.T, logits.T, wants_residual)
 
 
-def score_nade(values, base, start, into, out, wants_residual: bool):
+def score_nade(values, base, start, into, out, *, wants_residual: bool):
     """See ``autoregressive.score_nade``."""
     values, base, start = _same_rows(values, base, start)
 

@@ -165,8 +165,8 @@ def _triangular(weights: Any, gradient: Any) -> Any:
     full_rows = _full_rows(weights)
     if full_rows is None:
         return gradient
-    shape = weights.get_value(borrow=True).shape
-    return gradient * upper_triangle(*shape, full_rows, weights.dtype)
+    rows, columns = weights.get_value(borrow=True).shape
+    return gradient * upper_triangle(rows, columns, full_rows, weights.dtype)
 
 
 def plain_step(rule: Any, parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
