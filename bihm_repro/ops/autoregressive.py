@@ -258,7 +258,9 @@ class SampleDarn(_Darn, _SampleOp):
         """The same in JAX."""
         from bihm_repro.ops import jax_autoregressive
 
-        return jax_autoregressive.sample_darn(base, a, repeats, seed, draw, wants_residual=self.wants_residual)
+        return jax_autoregressive.sample_darn(
+            base, a, repeats, seed, draw, wants_residual=self.wants_residual
+        )
 
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel on row-major arrays."""
