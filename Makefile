@@ -4,7 +4,7 @@
 #   make data         fetch and convert the data                         table: the paper's MNIST row
 #   make tables       tables from results/             make uci-tables   the same for the UCI sets
 #   make figures      figures and gallery              make bench        our speed beside our peers'
-#   make lint setup doctor clean
+#   make lint setup doctor clean                        make torture      attack files and kills (TIME=10m)
 #
 # ENGINE=theano|pytensor  DEVICE=cpu|jax-cpu|gpu  FRESH=1  JOBS=2  DATA_MIRROR=DIR_OR_URL
 # BUDGET=10m (into results/<run>-budget; the runs in results/ stay as they are)
@@ -16,6 +16,8 @@ DEVICE ?=
 BUDGET ?=
 FRESH ?=
 JOBS ?= 1
+TIME ?= 10m
+SEED ?= 0
 DATA_MIRROR ?=
 
 # The first interpreter that runs the engine: theano-pymc needs 3.9 to 3.11, PyTensor 3.11 or later.
@@ -56,7 +58,7 @@ REPRODUCE = $(BIN)/bihm reproduce $(1) --jobs $(JOBS) $(if $(BUDGET),--budget $(
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(ENGINE),cluster,test]'
 
-.PHONY: help setup doctor data mnist uci-tables tables figures test lint bench docs pretrained clean
+.PHONY: help setup doctor data mnist uci-tables tables figures test torture lint bench docs pretrained clean
 
 help:
 	@sed -n '2,12s/^# \{0,1\}//p' Makefile
@@ -92,6 +94,10 @@ figures: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+# Damaged files, faults at every file operation, kills, hostile servers and names; see SECURITY.md.
+torture: $(READY)
+	$(BIN)/python -m tests.torture --time $(TIME) --seed $(SEED)
 
 lint: $(READY)
 	$(BIN)/ruff check .

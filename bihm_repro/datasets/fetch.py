@@ -177,6 +177,8 @@ def _open(url: str, part: _Part, timeout: float) -> Any:
         raise _Retry(f"{_NO_CONNECTION} ({error.reason})") from error
     except (OSError, http.client.HTTPException) as error:
         raise _Retry(f"the connection broke ({error or type(error).__name__})") from error
+    except ValueError as error:
+        raise SetupError(f"{url}: redirects to an address that is not valid ({error})") from error
 
 
 def _open_before(end: float, url: str, part: _Part, policy: Policy) -> Any:

@@ -40,6 +40,7 @@ __all__ = [
 
 Header = tuple[tuple[int, ...], np.dtype]
 """Shape and type of a stored array."""
+_BLOCK = 1 << 20
 
 
 @contextmanager
@@ -72,13 +73,17 @@ def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     """Read a file, decompressed where needed, of at most ``limit`` bytes."""
+    blocks, size = [], 0
     with open_decompressed(path) as stream:
-        data = stream.read(limit + 1)
-    if not data:
+        # In blocks, since a read allocates as many bytes as it is asked for.
+        while size <= limit and (block := stream.read(_BLOCK)):
+            blocks.append(block)
+            size += len(block)
+    if not size:
         raise InputError(f"{path}: is empty")
-    if len(data) > limit:
+    if size > limit:
         raise InputError(f"{path}: holds more than {limit} bytes, the most that is read")
-    return data
+    return b"".join(blocks)
 
 
 def _npy_header(stream: IO[bytes]) -> Header:

@@ -11,6 +11,7 @@ import hashlib
 import math
 import os
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -35,6 +36,7 @@ ODD = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
+    tokenize.TokenError,
     EOFError,
     ArithmeticError,
     LookupError,
@@ -126,6 +128,8 @@ def fingerprint_of(values: Mapping[str, np.ndarray]) -> str:
 def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     infos = archive.infolist()
     names = [info.filename[:-4] for info in infos if info.filename.endswith(".npy")]
+    if not infos:
+        raise InputError("is damaged: it holds no arrays")
     if len(set(names)) != len(infos) or len(infos) > ENTRIES:
         raise InputError("is damaged: its entries are not arrays with names of their own")
     for info in infos:
