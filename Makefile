@@ -4,7 +4,7 @@
 #   make data         fetch and convert the data                         table: the paper's MNIST row
 #   make tables       tables from results/             make uci-tables   the same for the UCI sets
 #   make figures      figures and gallery              make bench        our speed beside our peers'
-#   make lint setup doctor clean                        make torture      attack files and kills (TIME=10m)
+#   make lint setup doctor clean                       make torture      attack it (TIME=10m)
 #
 # ENGINE=theano|pytensor  DEVICE=cpu|jax-cpu|gpu  FRESH=1  JOBS=2  DATA_MIRROR=DIR_OR_URL
 # BUDGET=10m (into results/<run>-budget; the runs in results/ stay as they are)

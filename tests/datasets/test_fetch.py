@@ -270,6 +270,12 @@ def test_a_redirect_to_another_scheme_is_refused(serve, tmp_path, patience, targ
         fetch(serve(redirect(target)).url, tmp_path, policy=patience[0])
 
 
+@pytest.mark.parametrize("target", ["http://[::1", "//[", "http://[x]/"])
+def test_a_redirect_to_no_address_is_refused(serve, tmp_path, patience, target):
+    with pytest.raises(SetupError, match="redirects to an address that is not valid"):
+        fetch(serve(redirect(target)).url, tmp_path, policy=patience[0])
+
+
 def test_a_redirect_from_https_to_http_is_refused():
     handler = module._SameSchemeRedirects()
     request = urllib.request.Request("https://example.invalid/a")

@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import struct
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -217,6 +218,16 @@ def test_decompression_ends_at_the_limit(tmp_path, pack):
     assert len(readers.read_digits(path, limit=4000)) == 1000
     with pytest.raises(InputError, match="x.amat: holds more than 3999 bytes"):
         readers.read_digits(path, limit=3999)
+
+
+def test_a_small_file_needs_little_memory(tmp_path):
+    path = put(tmp_path, "x.csv", b"0,1\n" * 10)
+    tracemalloc.start()
+    try:
+        assert len(readers.read_bytes(path)) == 40
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_limit_of_a_registered_set_is_a_multiple_of_its_size(tmp_path):

@@ -159,6 +159,16 @@ def test_an_encrypted_archive_is_one_line(tmp_path):
         read_arrays(path)
 
 
+def test_an_archive_whose_directory_is_lost_is_not_an_empty_model(tmp_path):
+    path = archive(tmp_path / "m.npz", npy(np.ones(3)))
+    content = path.read_bytes()
+    # The last record says: no entries, a directory of no bytes, at the place of this record.
+    place = content.rfind(b"PK\x05\x06")
+    path.write_bytes(content[: place + 8] + struct.pack("<HHIIH", 0, 0, 0, place, 0))
+    with pytest.raises(InputError, match="it holds no arrays"):
+        read_arrays(path)
+
+
 @pytest.mark.parametrize("method", [9, 12, 14, 93, 99])
 def test_an_unknown_compression_is_one_line(tmp_path, method):
     path = archive(tmp_path / "m.npz", npy(np.ones(3)))
@@ -177,6 +187,7 @@ def test_an_unknown_compression_is_one_line(tmp_path, method):
         (header("(2,)", "|V4", b"12345678"), "has the type"),
         (header("(0,)" + "," * 90), "damaged"),
         (header("'x'"), "damaged"),
+        (header("((("), "damaged"),
         (b"", "damaged"),
         (b"\x93NUMPY\x02\x00" + b"\xff" * 40, "not a plain array"),
         (b"PK" * 40, "damaged"),
