@@ -4,10 +4,10 @@ Each phase compiles its own update, starts from the best parameters so far with 
 (section 4 of the paper: K = 10 until convergence, then K = 100 from there), and goes on until
 the log holds a ``phase_stop``. The loop can be left after any update, or group of them, and entered
 again there.
-Where a phase keeps running means of the parameters, those are what is measured and kept as best.
+Where a phase keeps Polyak averages of the parameters, those are measured and kept as best.
 
-An update may like to be given several mini-batches in one call (its ``group_size``); the loop then
-goes on by such groups.
+An update may take several mini-batches in one call (its ``group_size``); the loop then proceeds by
+such groups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bihm_repro.runs.arrays import check_headers
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.log import TrainingLog
 
-__all__ = ["MainLoop", "Batches", "groups"]
+__all__ = ["MainLoop", "Batches", "batch_groups"]
 
 
 class Batches(Protocol):
@@ -35,10 +35,10 @@ class Batches(Protocol):
         """Give the mini-batches of ``epoch``, from number ``start`` on."""
 
 
-def groups(batches: Iterable[np.ndarray], update: Any) -> Iterator[list[np.ndarray]]:
+def batch_groups(batches: Iterable[np.ndarray], update: Any) -> Iterator[list[np.ndarray]]:
     """Divide ``batches`` into the groups that ``update`` is given, ``update.group_size`` in each.
 
-    It is asked anew for each group, and no batch is read before its group is wanted.
+    The size is read before each group, and no batch is read before its group is needed.
     """
     left = iter(batches)
     while group := list(itertools.islice(left, update.group_size)):
@@ -51,7 +51,7 @@ class MainLoop:
     def __init__(self, model: Any, recipe: Recipe, compile_phase: Callable[[Phase, int], Any],
                  open_stream: Callable[[Phase], Batches],
                  extensions: Sequence[Extension]) -> None:
-        """Prepare; ``compile_phase(phase, draw)`` gives the update, ``open_stream`` the data."""
+        """Prepare; ``compile_phase(phase, counter)`` gives the update, ``open_stream`` the data."""
         self.model = model
         self.recipe = recipe
         self.extensions = list(extensions)
@@ -66,7 +66,7 @@ class MainLoop:
 
     @property
     def phase(self) -> Phase:
-        """The phase at hand."""
+        """The current phase."""
         return self.recipe.phases[self.log.status.phase]
 
     @property
@@ -112,7 +112,7 @@ class MainLoop:
         status, log = self.log.status, self.log
         self.update.learning_rate = self.phase.rate_at(status.phase_epoch)
         self._call("before_epoch")
-        for batches in groups(self._stream.epoch(status.epoch, status.batch), self.update):
+        for batches in batch_groups(self._stream.epoch(status.epoch, status.batch), self.update):
             self._run_group(batches)
             if log.pause or status.phase_stop:
                 break
@@ -142,13 +142,13 @@ class MainLoop:
 
     def _run_group(self, batches: list[np.ndarray]) -> None:
         status = self.log.status
-        for x, figures in zip(batches, self.update.many(batches)):
+        for x, metrics in zip(batches, self.update.run(batches)):
             status.batch += 1
             status.updates += 1
             status.phase_updates += 1
             status.examples += len(x)
             # One after the other, so that the sums do not depend on the groups.
-            for name, value in figures.items():
+            for name, value in metrics.items():
                 status.sums[name] = status.sums.get(name, 0.0) + value
         self._call("after_batch")
 
@@ -165,7 +165,7 @@ class MainLoop:
     def _end_phase(self) -> None:
         status = self.log.status
         if self.update is not None:
-            status.draw = self.update.draw
+            status.draw = self.update.counter
         if self.best is not None:
             self.model.set_values(self.best)
         self._call("after_phase")

@@ -24,7 +24,7 @@ from bihm_repro.recipes.recipe import Phase, Recipe
 from bihm_repro.runs.layout import RunDirectory, log_columns
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.active_units import ActiveUnits, unit_counter
-from bihm_repro.training.extensions.display import Lines, ProgressBar, TensorBoard
+from bihm_repro.training.extensions.display import ProgressBar, ProgressLines, TensorBoard
 from bihm_repro.training.extensions.hosts import Agreement
 from bihm_repro.training.extensions.monitoring import (
     BestSoFar,
@@ -36,7 +36,7 @@ from bihm_repro.training.extensions.monitoring import (
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog, unpack
 from bihm_repro.training.extensions.stopping import (
     EpochLimit,
-    FiniteFigures,
+    FiniteMetrics,
     Interruption,
     Patience,
     PauseAfter,
@@ -118,7 +118,7 @@ def assemble(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory |
 
 
 def restore(loop: MainLoop, run: RunDirectory, data_fingerprint: str) -> None:
-    """Bring ``loop`` to where the last checkpoint of ``run`` stands, if there is one."""
+    """Restore ``loop`` from the last checkpoint of ``run``, if there is one."""
     checkpoint = run.read_state(loop.model.get_values())
     if checkpoint is None:
         return
@@ -134,12 +134,12 @@ def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:
     seed = seed_for(recipe.seed, "train")
     compiled: dict[tuple[Any, ...], Update] = {}
 
-    def compile_phase(phase: Phase, draw: int) -> Update:
+    def compile_phase(phase: Phase, counter: int) -> Update:
         key = phase.compiled_key
         if key in compiled:
-            compiled[key].restart(draw)
+            compiled[key].restart(counter)
         else:
-            compiled[key] = compile_update(model, recipe.training, phase, seed, draw)
+            compiled[key] = compile_update(model, recipe.training, phase, seed, counter)
         return compiled[key]
 
     return compile_phase
@@ -162,12 +162,12 @@ def _streams(recipe: Recipe, data: TrainingData) -> Callable[[Phase], BatchStrea
 
 def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None,
                 options: Options) -> list[Extension]:
-    # Clocks start before anything is compiled: that time is the user's too.
-    clocks = _clocks(options, len(data.valid))
+    # Time limits start before anything is compiled: that time is the user's too.
+    limits = _time_limits(options, len(data.valid))
     monitor = recipe.monitor
     counts = {phase.valid_samples or monitor.valid_samples for phase in recipe.phases}
     measures = compile_validation(model, data.valid, counts, seed_for(recipe.seed, "valid"))
-    extensions: list[Extension] = [FiniteFigures(), EpochLimit(),
+    extensions: list[Extension] = [FiniteMetrics(), EpochLimit(),
                                    Validation(measures, monitor.valid_samples, monitor.every),
                                    BestSoFar()]
     if data.test is not None and monitor.test_every:
@@ -176,30 +176,31 @@ def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirector
     count_units = unit_counter(model, recipe, data.valid)
     if count_units is not None:
         extensions.append(ActiveUnits(count_units, monitor.units_every))
-    extensions += [Patience(), *clocks, Interruption(), *options.extensions]
+    extensions += [Patience(), *limits, Interruption(), *options.extensions]
     if several_hosts():
         extensions.append(Agreement({"data": data.fingerprint, "engine": f"{engine} {version}"}))
-    extensions += _outlets(recipe, data, run, options)
+    extensions += _output_extensions(recipe, data, run, options)
     report = (lambda line: None) if options.quiet else say
-    return extensions + [SkippedPhases(clock, report) for clock in clocks
-                         if isinstance(clock, TimeBudget) and not several_hosts()]
+    return extensions + [SkippedPhases(limit, report) for limit in limits
+                         if isinstance(limit, TimeBudget) and not several_hosts()]
 
 
-def _clocks(options: Options, valid_rows: int) -> list[Extension]:
-    clocks: list[Extension] = []
+def _time_limits(options: Options, valid_rows: int) -> list[Extension]:
+    limits: list[Extension] = []
     if options.budget is not None:
-        clocks.append(TimeBudget(options.budget, valid_rows))
+        limits.append(TimeBudget(options.budget, valid_rows))
     if options.pause_after is not None:
-        clocks.append(PauseAfter(options.pause_after))
-    return clocks
+        limits.append(PauseAfter(options.pause_after))
+    return limits
 
 
-def _outlets(recipe: Recipe, data: TrainingData, run: RunDirectory | None,
+def _output_extensions(recipe: Recipe, data: TrainingData, run: RunDirectory | None,
              options: Options) -> list[Extension]:
     extensions: list[Extension] = []
     if not options.quiet:
         sizes = {_batch_size(recipe, phase) for phase in recipe.phases}
-        extensions += [ProgressBar({size: -(-len(data.train) // size) for size in sizes}), Lines()]
+        updates_per_epoch = {size: -(-len(data.train) // size) for size in sizes}
+        extensions += [ProgressBar(updates_per_epoch), ProgressLines()]
     if options.tensorboard:
         extensions.append(TensorBoard(options.tensorboard))
     if run is not None:

@@ -2,7 +2,7 @@
 
 For a mini-batch x, Algorithm 1 gives the gradient of the summed objective (equation 6); to it the
 penalties on the weights are added, and a step rule turns it into new parameters. K (``samples``)
-is part of the compiled function; the learning rate and the draw counter are shared variables, so
+is part of the compiled function; the learning rate and the random counter are shared variables, so
 that a schedule needs no second compilation and the random numbers go on where they stopped.
 """
 
@@ -22,9 +22,9 @@ __all__ = ["Update", "compile_update"]
 
 
 class Update:
-    """A compiled update; call it with a mini-batch to take one step, or with many for many."""
+    """A compiled update; call it with a mini-batch to take one step."""
 
-    def __init__(self, compiled: Any, monitors: list[str], rate: Any, draw: Any,
+    def __init__(self, compiled: Any, monitors: list[str], rate: Any, counter: Any,
                  state: list[Any], averages: Mapping[str, Any] | None = None,
                  model_state: Sequence[Any] = ()) -> None:
         """Keep the ``compiled`` steps and the shared variables they work on.
@@ -35,16 +35,16 @@ class Update:
         self._steps = compiled
         self._monitors = monitors
         self._rate = rate
-        self._draw = draw
+        self._counter = counter
         self._state = {variable.name: variable for variable in [*state, *model_state]}
         self._initial = {item.name: np.array(item.get_value()) for item in model_state}
         self._averages = averages or {}
 
     def __call__(self, x: np.ndarray) -> dict[str, float]:
         """Take one step on ``x`` of shape ``(batch, data_dim)``; returns sums over the batch."""
-        return self.many([x])[0]
+        return self.run([x])[0]
 
-    def many(self, batches: Sequence[np.ndarray]) -> list[dict[str, float]]:
+    def run(self, batches: Sequence[np.ndarray]) -> list[dict[str, float]]:
         """Take a step on each of ``batches`` in turn; returns what a call with each would."""
         found = self._steps([np.asarray(x, dtype=np.float32) for x in batches])
         return [{name: float(value) for name, value in zip(self._monitors, values)}
@@ -52,9 +52,9 @@ class Update:
 
     @property
     def group_size(self) -> int:
-        """How many mini-batches :meth:`many` is best given in its next call.
+        """How many mini-batches to pass to the next call of :meth:`run`.
 
-        It is a matter of speed alone: how batches are grouped changes no bit of any result.
+        It affects speed only: how batches are grouped changes no bit of any result.
         """
         return self._steps.group_size
 
@@ -72,25 +72,25 @@ class Update:
         self._rate.set_value(np.float32(value))
 
     @property
-    def draw(self) -> int:
-        """The number of the next random draw."""
-        return int(self._draw.get_value())
+    def counter(self) -> int:
+        """The counter of the next random numbers."""
+        return int(self._counter.get_value())
 
-    @draw.setter
-    def draw(self, value: int) -> None:
-        self._draw.set_value(np.int64(value))
+    @counter.setter
+    def counter(self, value: int) -> None:
+        self._counter.set_value(np.int64(value))
 
     @property
     def averages(self) -> dict[str, np.ndarray]:
         """The running means of all parameters, by name; empty where none are kept."""
         return {name: np.array(mean.get_value()) for name, mean in self._averages.items()}
 
-    def restart(self, draw: int) -> None:
-        """Reset the step rule to zeros, the model's state to its start, the counter to ``draw``.
+    def restart(self, counter: int) -> None:
+        """Reset the step rule to zeros, the model's state to its start, and the counter.
 
         The next phase can then use the same compiled function where only its rate differs.
         """
-        self.draw = draw
+        self.counter = counter
         for name, variable in self._state.items():
             zeros = np.zeros_like(variable.get_value(borrow=True))
             variable.set_value(self._initial.get(name, zeros))
@@ -107,14 +107,14 @@ class Update:
 
 
 def compile_update(model: Any, training: TrainingRecipe, phase: Phase, seed: int,
-                   draw: int = 0) -> Update:
+                   first_counter: int = 0) -> Update:
     """Compile one update of ``model`` for ``phase``.
 
-    ``seed`` is the seed of the random numbers and ``draw`` the number of the first draw.
+    Random numbers depend on ``seed`` and on a counter that begins with ``first_counter``.
     """
     x = T.matrix("x", dtype="float32")
     rate = shared(np.float32(phase.rate_at(0)), name="learning_rate")
-    counter = shared(np.int64(draw), name="draw")
+    counter = shared(np.int64(first_counter), name="counter")
     graph = model.training_graph(x, phase.samples, seed, counter,
                                  **model.training_options(training))
     parameters = list(model.parameters)

@@ -20,7 +20,7 @@ from bihm_repro.training.extensions.monitoring import BestSoFar, MetricsOnTestSe
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog
 from bihm_repro.training.extensions.stopping import (
     EpochLimit,
-    FiniteFigures,
+    FiniteMetrics,
     Interruption,
     Patience,
     PauseAfter,
@@ -48,7 +48,7 @@ def make_loop(rows=(), **status):
     model = SimpleNamespace(kind="bihm", layers=[2], data_dim=3, get_values=lambda: dict(values))
     log = TrainingLog(Status(**status), list(rows))
     log.row = {"epoch": log.status.epoch + 1}
-    update = SimpleNamespace(draw=11, get_state=lambda: {"count": np.array(4)})
+    update = SimpleNamespace(counter=11, get_state=lambda: {"count": np.array(4)})
     return SimpleNamespace(model=model, recipe=RECIPE, log=log, best=None, update=update,
                            phase=RECIPE.phases[log.status.phase], seconds=1.5)
 
@@ -64,7 +64,7 @@ def test_validation_measures_when_due_and_at_the_end(epoch, record, measured):
     assert ("valid_log_p" in loop.log.row) == measured
 
 
-def test_a_validation_figure_that_is_no_number_stops_with_advice():
+def test_a_validation_log_p_that_is_not_finite_stops_with_advice():
     loop = make_loop(updates=12, epoch=3)
     with pytest.raises(InputError, match=r"validation log p is not a finite number by update 12 "
                                          r"\(phase 0, epoch 4\).*learning_rate=0.1"):
@@ -80,8 +80,8 @@ def test_a_phase_with_a_k_of_its_own_measures_the_best_anew(phase, updates, best
     loop = make_loop(phase=phase, phase_updates=updates, best_valid=-9.0, best_epoch=4)
     loop.recipe = Recipe.from_dict(content)
     loop.phase = loop.recipe.phases[phase]
-    figures = {10: lambda: {"valid_log_p": -8.0}, 50: lambda: {"valid_log_p": -4.0}}
-    validation = Validation(figures, 10)
+    measures = {10: lambda: {"valid_log_p": -8.0}, 50: lambda: {"valid_log_p": -4.0}}
+    validation = Validation(measures, 10)
     validation.before_phase(loop)
     assert (loop.log.status.best_valid, loop.log.status.best_epoch) == (best, 4)
     validation.after_epoch(loop)
@@ -91,10 +91,10 @@ def test_a_phase_with_a_k_of_its_own_measures_the_best_anew(phase, updates, best
 def test_the_best_epoch_is_marked_and_its_parameters_kept():
     loop, best = make_loop(epoch=4), BestSoFar()
     outcomes = []
-    for figure in (-3.0, -4.0, -3.0, -2.5, None):
+    for log_p in (-3.0, -4.0, -3.0, -2.5, None):
         loop.log.row = {"epoch": loop.log.status.epoch + 1}
-        if figure is not None:
-            loop.log.row["valid_log_p"] = figure
+        if log_p is not None:
+            loop.log.row["valid_log_p"] = log_p
         best.after_epoch(loop)
         outcomes.append(loop.log.row.get("best"))
         loop.log.status.epoch += 1
@@ -103,7 +103,7 @@ def test_the_best_epoch_is_marked_and_its_parameters_kept():
     assert set(loop.best) == {"w"}
 
 
-def test_test_figures_come_every_so_many_epochs_and_leave_out_what_is_no_number():
+def test_test_metrics_come_every_so_many_epochs_without_what_is_not_finite():
     extension = MetricsOnTestSet(lambda: {"test_log_p_1": -1.0, "log_z2": float("-inf")}, every=3)
     for epoch, wanted in ((0, {}), (2, {"test_log_p_1": -1.0})):
         loop = make_loop(epoch=epoch)
@@ -134,7 +134,7 @@ def test_patience_counts_from_the_best_epoch_of_the_phase(status, stops):
     assert loop.log.status.phase_stop == ""  # nothing was measured
     loop.log.row["valid_log_p"] = -3.0
     Patience().after_epoch(loop)
-    assert loop.log.status.phase_stop == ("no better validation figure in 3 epochs"
+    assert loop.log.status.phase_stop == ("no better validation log p in 3 epochs"
                                           if stops else "")
 
 
@@ -181,8 +181,8 @@ def test_a_bad_update_is_named_with_what_is_kept(bad):
     loop.best = {}
     with pytest.raises(InputError, match="training log-likelihood is not a finite number by "
                                          "update 41.*last good state.*clip_norm"):
-        FiniteFigures().after_batch(loop)
-    FiniteFigures().after_batch(make_loop(sums={"log_p": -1e30}))
+        FiniteMetrics().after_batch(loop)
+    FiniteMetrics().after_batch(make_loop(sums={"log_p": -1e30}))
 
 
 # -- saving ---------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_the_csv_log_is_mended_on_resumption(run):
 
 def test_lines_are_rare_but_the_last_of_a_phase_is_there():
     clock, stream = FakeClock(), io.StringIO()
-    lines = display.Lines(5.0, stream, clock)
+    lines = display.ProgressLines(5.0, stream, clock)
     rows = [{"train_log_p": -2.5, "valid_log_p": -3.25}]
     loop = make_loop(rows, epoch=1, updates=20, best_valid=-3.0, best_epoch=1)
     lines.before_phase(loop)
@@ -294,7 +294,8 @@ def test_lines_are_rare_but_the_last_of_a_phase_is_there():
 
 def test_a_phase_that_goes_on_says_from_which_update_of_the_run():
     stream = io.StringIO()
-    display.Lines(5.0, stream).before_phase(make_loop(phase=1, updates=120, phase_updates=20))
+    lines = display.ProgressLines(5.0, stream)
+    lines.before_phase(make_loop(phase=1, updates=120, phase_updates=20))
     assert stream.getvalue().startswith("phase 2 of 3: ")
     assert stream.getvalue().endswith(", from update 120\n")
 
@@ -312,7 +313,7 @@ def test_the_bar_moves_by_the_batches_done_since_it_moved_last(monkeypatch):
     assert moves == [4, 1, 16, 1]
 
 
-def test_tensorboard_gets_every_figure_or_says_what_is_missing(monkeypatch, tmp_path):
+def test_tensorboard_gets_every_metric_or_says_what_is_missing(monkeypatch, tmp_path):
     written = []
     writer = SimpleNamespace(add_scalar=lambda *args: written.append(args), close=lambda: None)
     fake = SimpleNamespace(SummaryWriter=lambda folder: writer)

@@ -10,7 +10,7 @@ from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.saving import pack, unpack
 from bihm_repro.training.extensions.stopping import EpochLimit
 from bihm_repro.training.log import TrainingLog
-from bihm_repro.training.main_loop import MainLoop, groups
+from bihm_repro.training.main_loop import MainLoop, batch_groups
 
 
 class FakeModel:
@@ -31,17 +31,17 @@ class FakeUpdate:
 
     averages: dict = {}
 
-    def __init__(self, model, draw, group_size=1):
-        self.model, self.draw, self.count, self.learning_rate = model, draw, 0, None
+    def __init__(self, model, counter, group_size=1):
+        self.model, self.counter, self.count, self.learning_rate = model, counter, 0, None
         self.group_size, self.groups = group_size, []
 
-    def many(self, batches):
+    def run(self, batches):
         self.groups.append([x[0, 0] for x in batches])
         return [self(x) for x in batches]
 
     def __call__(self, x):
         self.count += 1
-        self.draw += 3
+        self.counter += 3
         self.model.value += self.learning_rate * x.sum() + self.count
         return {"log_p": -float(x.sum())}
 
@@ -96,7 +96,7 @@ def make_recipe(*epochs):
 def make_loop(recorder, *epochs, group_size=1, stream=None):
     model = FakeModel()
     return MainLoop(model, make_recipe(*epochs),
-                    lambda phase, draw: FakeUpdate(model, draw, group_size),
+                    lambda phase, counter: FakeUpdate(model, counter, group_size),
                     lambda phase: stream or FakeStream(), [EpochLimit(), recorder])
 
 
@@ -151,7 +151,7 @@ def test_running_means_are_measured_and_kept_but_not_trained():
 
     recorder = Recorder(best_at=[0])
     loop = make_loop(recorder, 2)
-    loop._compile_phase = lambda phase, draw: Averaging(loop.model, draw)
+    loop._compile_phase = lambda phase, counter: Averaging(loop.model, counter)
     plain = make_loop(Recorder(), 2)
     latest = []
     for each in (loop, plain):
@@ -205,7 +205,7 @@ class LongStream:
 
 @pytest.mark.parametrize(("group_size", "ends"), [(1, (1, 2, 3, 4, 5, 6, 7)), (3, (3, 6, 7)),
                                                (4, (4, 7)), (100, (7,))])
-def test_an_update_gets_as_many_batches_as_it_likes(group_size, ends):
+def test_an_update_gets_group_size_batches_per_call(group_size, ends):
     """In order, none left out at an epoch's end; what comes out is as with single ones."""
     single, recorder = make_loop(Recorder(), 2, stream=LongStream()), Recorder()
     loop = make_loop(recorder, 2, group_size=group_size, stream=LongStream())
@@ -238,7 +238,7 @@ def test_left_after_a_group_and_entered_with_other_groups_it_ends_the_same(momen
 
 def test_each_group_is_read_when_it_is_wanted_and_as_large_as_is_asked_then():
     update, read = FakeUpdate(FakeModel(), 0), []
-    made = groups((read.append(i) or i for i in range(8)), update)
+    made = batch_groups((read.append(i) or i for i in range(8)), update)
     for group_size, group in ((1, [0]), (3, [1, 2, 3]), (2, [4, 5]), (5, [6, 7])):
         update.group_size = group_size
         assert next(made) == group

@@ -45,13 +45,13 @@ class Update:
     group_size = 1
     learning_rate = 0.0
 
-    def __init__(self, model, draw, clock):
-        self.model, self.draw, self.clock, self.count = model, draw, clock, 0
+    def __init__(self, model, counter, clock):
+        self.model, self.counter, self.clock, self.count = model, counter, clock, 0
 
-    def many(self, batches):
+    def run(self, batches):
         for x in batches:
             self.count += 1
-            self.draw += 1
+            self.counter += 1
             self.clock.now += 1.0
             self.model.value += np.float32(self.learning_rate * (x.sum() + self.count))
         return [{"log_p": -float(x.sum())} for x in batches]
@@ -102,9 +102,9 @@ def train(folder, recipe, seconds=None):
     clock, model, lines = Clock(), Model(), []
     budget = [] if seconds is None else [TimeBudget(seconds, clock=clock)]
 
-    def compiled(phase, draw):
+    def compiled(phase, counter):
         clock.now += COMPILATION
-        return Update(model, draw, clock)
+        return Update(model, counter, clock)
 
     run = RunDirectory(folder)
     run.claim(recipe)

@@ -1,4 +1,4 @@
-"""The compiled update and the figures while training, against enumeration and plain loops."""
+"""The compiled update and the metrics while training, against enumeration and plain loops."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_restarted_equals_compiled_anew(model):
     reset(model)
     for _ in range(3):
         update(X)
-    assert update.draw == 3 * 2 and update.learning_rate == pytest.approx(0.02)
+    assert update.counter == 3 * 2 and update.learning_rate == pytest.approx(0.02)
     once, state = model.get_values(), update.get_state()
     assert state["adam.count"] == 3 and np.abs(state["adam.first.p0.W"]).max() > 0
     reset(model)
@@ -92,20 +92,20 @@ def test_an_update_keeps_running_means_where_it_is_asked_to(model):
 
 
 def test_many_in_one_call_are_the_same_bits_as_one_by_one(model):
-    """Batches of several sizes, divided in several ways: parameters, rule, draws and figures."""
+    """Batches of several sizes, divided in several ways: parameters, rule, counters and metrics."""
     batches = [X, X[::-1], X[:2], X[1:], X]
     update = compile_update(model, TrainingRecipe(), Phase(samples=5, learning_rate=0.02), seed=4)
     ends = []
     for cuts in ([1, 2, 3, 4], [], [3]):
         reset(model)
         update.restart(0)
-        sums = [figures for group in np.split(np.arange(5), cuts)
-                for figures in update.many([batches[i] for i in group])]
-        ends.append((sums, update.draw, {**model.get_values(), **update.get_state()}))
+        sums = [metrics for group in np.split(np.arange(5), cuts)
+                for metrics in update.run([batches[i] for i in group])]
+        ends.append((sums, update.counter, {**model.get_values(), **update.get_state()}))
     assert ends[0][1] == 5 * 2 and len({tuple(f.items()) for f in ends[0][0]}) == 5
     assert np.abs(ends[0][2]["p0.W"] - START["p0.W"]).max() > 0.01
-    for sums, draw, values in ends[1:]:
-        assert (sums, draw) == ends[0][:2]
+    for sums, counter, values in ends[1:]:
+        assert (sums, counter) == ends[0][:2]
         for name, value in values.items():
             np.testing.assert_array_equal(value, ends[0][2][name], err_msg=name)
     reset(model)
@@ -114,7 +114,7 @@ def test_many_in_one_call_are_the_same_bits_as_one_by_one(model):
 
 
 def test_other_draws_give_another_step(model):
-    update = compile_update(model, TrainingRecipe(), Phase(samples=5), seed=4, draw=1000)
+    update = compile_update(model, TrainingRecipe(), Phase(samples=5), seed=4, first_counter=1000)
     reset(model)
     first = update(X)
     reset(model)
@@ -132,14 +132,14 @@ def test_a_centred_update_goes_on_from_its_state_bit_for_bit(model, phase):
     reset(model)
     for _ in range(2):
         update(X)
-    kept = model.get_values(), update.get_state(), update.draw
+    kept = model.get_values(), update.get_state(), update.counter
     update(X[::-1])
     wanted = {**model.get_values(), **update.get_state()}
     assert np.array_equal(kept[1]["centre.q0.W"], X.mean(axis=0))
     other = compile_update(model, CENTRED, phase, seed=4)
     model.set_values(kept[0])
     other.set_state(kept[1])
-    other.draw = kept[2]
+    other.counter = kept[2]
     other(X[::-1])
     for name, value in {**model.get_values(), **other.get_state()}.items():
         np.testing.assert_array_equal(value, wanted[name], err_msg=name)

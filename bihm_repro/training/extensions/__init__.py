@@ -22,10 +22,10 @@ class Extension:
     4. ``after_batch``, after each update, or each group of them where the update takes several
        mini-batches in one call: the counters may then have moved by more than one.
     5. ``after_epoch``, to measure: ``loop.log.row`` is the row of this epoch. Where the phase keeps
-       running means, the model holds them during this event, and its own parameters after it.
-    6. ``between_epochs``, when the row is in the log and the counters stand at the next epoch.
+       Polyak averages, the model holds them during this event, and its own parameters after it.
+    6. ``between_epochs``, when the row is in the log and the counters point to the next epoch.
     7. ``after_phase``, with the best parameters in the model.
-    8. ``between_phases``, when the counters stand at the next phase.
+    8. ``between_phases``, when the counters point to the next phase.
     9. ``after_training``, when the loop is left in good order; ``close``, however it is left.
     """
 
@@ -42,7 +42,7 @@ class Extension:
         """After an update, or a group of them."""
 
     def after_epoch(self, loop: MainLoop) -> None:
-        """When the batches of an epoch are done; figures go to ``loop.log.row``."""
+        """When the batches of an epoch are done; metrics go to ``loop.log.row``."""
 
     def between_epochs(self, loop: MainLoop) -> None:
         """When the epoch's row is complete."""
@@ -51,7 +51,7 @@ class Extension:
         """When a phase has ended."""
 
     def between_phases(self, loop: MainLoop) -> None:
-        """When the counters stand at the start of the next phase."""
+        """When the counters point to the start of the next phase."""
 
     def after_training(self, loop: MainLoop) -> None:
         """When training has finished or paused."""

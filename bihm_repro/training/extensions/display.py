@@ -14,13 +14,13 @@ from bihm_repro.training.extensions import Extension
 if TYPE_CHECKING:
     from bihm_repro.training.main_loop import MainLoop
 
-__all__ = ["ProgressBar", "Lines", "TensorBoard"]
+__all__ = ["ProgressBar", "ProgressLines", "TensorBoard"]
 
 WRITERS = ("torch.utils.tensorboard", "tensorboardX")
 
 
 class ProgressBar(Extension):
-    """A bar for each epoch: updates a second, time left, current and best figure."""
+    """A bar for each epoch: updates per second, time left, current and best metrics."""
 
     def __init__(self, updates_per_epoch: dict[int, int]) -> None:
         """Take the number of updates that an epoch has at each batch size."""
@@ -37,7 +37,7 @@ class ProgressBar(Extension):
                                   f"epoch {status.epoch + 1}")
         self._bar.update(status.batch)
         self._shown = status.batch
-        self._bar.set_postfix_str(figures_line(loop))
+        self._bar.set_postfix_str(metrics_line(loop))
 
     def after_batch(self, loop: MainLoop) -> None:
         """Move the bar on by the batches done since."""
@@ -56,8 +56,8 @@ class ProgressBar(Extension):
             self._bar = None
 
 
-class Lines(Extension):
-    """A line for an epoch, at most one every ``seconds``; every start and end of a phase."""
+class ProgressLines(Extension):
+    """Prints a line for an epoch, at most one every ``seconds``, and for the ends of a phase."""
 
     def __init__(self, seconds: float = 5.0, stream: TextIO | None = None,
                  clock: Any = time.monotonic) -> None:
@@ -83,7 +83,7 @@ class Lines(Extension):
         speed = (status.updates - self._updates) / max(now - self._since, 1e-9)
         self._last, self._updates, self._since = now, status.updates, now
         self._print(f"epoch {status.epoch}, {status.updates} updates, {speed:.1f}/s, "
-                    f"{clock_time(loop.seconds)}: {figures_line(loop)}")
+                    f"{clock_time(loop.seconds)}: {metrics_line(loop)}")
 
     def after_phase(self, loop: MainLoop) -> None:
         """Say why the phase has ended."""
@@ -94,7 +94,7 @@ class Lines(Extension):
 
 
 class TensorBoard(Extension):
-    """Writes every figure of the log as a scalar, with whichever writer is installed."""
+    """Writes every metric of the log as a scalar, with whichever writer is installed."""
 
     def __init__(self, folder: str) -> None:
         """Open the log in ``folder``."""
@@ -112,8 +112,8 @@ class TensorBoard(Extension):
         self.writer.close()
 
 
-def figures_line(loop: MainLoop) -> str:
-    """Return the last measured figures and the best one, as -log p in nats."""
+def metrics_line(loop: MainLoop) -> str:
+    """Return the latest metrics and the best one, as -log p in nats."""
     status = loop.log.status
     parts = []
     row = loop.log.rows[-1] if loop.log.rows else {}

@@ -1,6 +1,6 @@
-"""When to stop: patience, epochs, time, a signal, a figure that is no number.
+"""When to stop: patience, epochs, time, a signal, a metric that is not finite.
 
-Each of these writes a record to the log, which the main loop obeys; only a non-finite figure is
+Each of these writes a record to the log, which the main loop obeys; only a non-finite metric is
 an error, as nothing can be saved after it.
 """
 
@@ -18,7 +18,7 @@ from bihm_repro.training.extensions import Extension
 if TYPE_CHECKING:
     from bihm_repro.training.main_loop import MainLoop
 
-__all__ = ["EpochLimit", "Patience", "PauseAfter", "Interruption", "FiniteFigures",
+__all__ = ["EpochLimit", "Patience", "PauseAfter", "Interruption", "FiniteMetrics",
            "non_finite"]
 
 
@@ -32,9 +32,9 @@ class EpochLimit(Extension):
 
 
 class Patience(Extension):
-    """Ends a phase when no epoch of the last ``patience`` has brought a better figure.
+    """Ends a phase when no epoch of the last ``patience`` has improved the validation log p.
 
-    Only an epoch whose figure was measured can end it.
+    Only an epoch with a validation can end it.
     """
 
     def after_epoch(self, loop: MainLoop) -> None:
@@ -44,11 +44,11 @@ class Patience(Extension):
         status = loop.log.status
         waited = status.epoch + 1 - max(status.best_epoch, status.phase_start)
         if waited >= loop.phase.patience:
-            loop.log.stop_phase(f"no better validation figure in {waited} epochs")
+            loop.log.stop_phase(f"no better validation log p in {waited} epochs")
 
 
 class PauseAfter(Extension):
-    """Pauses after some seconds, wherever training stands then."""
+    """Pauses after some seconds, in the middle of an epoch too."""
 
     def __init__(self, seconds: float, clock: Any = time.monotonic) -> None:
         """Start counting now."""
@@ -62,7 +62,7 @@ class PauseAfter(Extension):
 
 
 class Interruption(Extension):
-    """Ctrl-C or SIGTERM: finish what is at hand, then pause; a second Ctrl-C ends it at once."""
+    """Ctrl-C or SIGTERM: finish the current updates, then pause; a second Ctrl-C stops at once."""
 
     def __init__(self) -> None:
         """Nothing has been received yet."""
@@ -96,7 +96,7 @@ class Interruption(Extension):
         self.received = "interrupted" if number == signal.SIGINT else "asked to end"
 
 
-class FiniteFigures(Extension):
+class FiniteMetrics(Extension):
     """Fails after the first updates with a log-likelihood that is not a finite number."""
 
     def after_batch(self, loop: MainLoop) -> None:
@@ -106,7 +106,7 @@ class FiniteFigures(Extension):
 
 
 def non_finite(loop: MainLoop, what: str) -> InputError:
-    """Return the error for a figure that is no number: where, what is kept, what to try."""
+    """Return the error for a metric that is not finite: where, what is kept, what to try."""
     status = loop.log.status
     phase = loop.phase
     kept = f"the best model (epoch {status.best_epoch}) is kept" if loop.best is not None else (
