@@ -18,7 +18,7 @@ from bihm_repro.estimators.streaming import LogWeights
 from bihm_repro.models.build import build_model
 from bihm_repro.ops.random_numbers import uniform
 from bihm_repro.recipes.recipe import ModelRecipe, Phase, TrainingRecipe
-from bihm_repro.training.main_loop import groups
+from bihm_repro.training.main_loop import batch_groups
 from bihm_repro.training.update import compile_update
 
 __all__ = ["Ours"]
@@ -39,7 +39,7 @@ def _update(case: Case):
     data = batches(case, 8)
 
     def run(count: int) -> None:
-        for group in groups(itertools.islice(itertools.cycle(data), count), update):
+        for group in batch_groups(itertools.islice(itertools.cycle(data), count), update):
             update.run(group)
 
     return run

@@ -22,8 +22,9 @@ from bihm_repro.models.registry import Capability
 from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.ops.random_stream import random_rows
 from bihm_repro.recipes.recipe import EvaluationRecipe
-from bihm_repro.runs.layout import RunDirectory, source_commit
+from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.parameters import Parameters
+from bihm_repro.runs.record import source_commit
 
 __all__ = ["evaluate_model", "evaluate_run", "stored_model", "write_z_trace"]
 

@@ -23,11 +23,13 @@ from typing import Any, Optional
 
 from bihm_repro.bricks import registry as layer_types
 from bihm_repro.errors import InputError
-from bihm_repro.files import parse_toml, to_toml
+from bihm_repro.files import to_toml
 from bihm_repro.models import registry as models
 from bihm_repro.recipes import fields as allowed
-from bihm_repro.recipes.extends import find_recipe, read_recipe, suggestion
-from bihm_repro.recipes.fields import Setting, setting
+from bihm_repro.recipes import parsing
+from bihm_repro.recipes.checks import check_together
+from bihm_repro.recipes.extends import find_recipe, read_recipe
+from bihm_repro.recipes.fields import setting
 
 __all__ = [
     "EvaluationRecipe",
@@ -307,24 +309,27 @@ class Recipe:
     ) -> Recipe:
         """Check ``content`` (as read from TOML) and make a recipe of it."""
         settings = copy.deepcopy(dict(content))
-        for override in overrides:
-            _override(settings, override)
+        for assignment in overrides:
+            if assignment.strip().startswith("phases."):
+                phases = [parsing.plain(asdict(phase)) for phase in PAPER_PHASES]
+                settings.setdefault("phases", phases)
+            parsing.override(settings, assignment)
         known = [item.name for item in fields(cls)]
-        _refuse_unknown(settings, known, "", source)
+        parsing.refuse_unknown(settings, known, "", source)
         values: dict[str, Any] = {}
         for name in ("dataset", "seed", "title"):
-            values[name] = _checked(cls, name, settings, "", source)
+            values[name] = parsing.checked(cls, name, settings, "", source)
         for name, kind in SECTIONS.items():
-            values[name] = _section(kind, settings.get(name, {}), name, source)
+            values[name] = parsing.section(kind, settings.get(name, {}), name, source)
         if "phases" in settings:
             values["phases"] = _phases(settings["phases"], source)
         recipe = cls(**values)
-        _check_together(recipe, source)
+        check_together(recipe, source)
         return recipe
 
     def to_dict(self) -> dict[str, Any]:
         """Return every setting as plain lists, tables and scalars, unset optional ones left out."""
-        return _plain(asdict(self))
+        return parsing.plain(asdict(self))
 
     def to_toml(self) -> str:
         """Write every setting, so that a frozen recipe outlives a change of the defaults."""
@@ -346,11 +351,11 @@ class Recipe:
 
     def _deciding(self, defaults: bool = True) -> dict[str, Any]:
         """What decides the result; without ``defaults``, no later settings at their default."""
-        content = _deciding_settings(self, defaults)
-        content["phases"] = [_deciding_settings(phase, defaults) for phase in self.phases]
+        content = parsing.deciding(self, defaults)
+        content["phases"] = [parsing.deciding(phase, defaults) for phase in self.phases]
         for name in SECTIONS:
-            if section := _deciding_settings(getattr(self, name), defaults):
-                content[name] = section
+            if settings := parsing.deciding(getattr(self, name), defaults):
+                content[name] = settings
         return content
 
     def changes(self, other: Recipe) -> dict[str, tuple[Any, Any]]:
@@ -363,7 +368,7 @@ class Recipe:
         for content in (mine, theirs):
             content["number of phases"] = len(content["phases"])
             content["phases"] = dict(enumerate(content["phases"][:common]))
-        mine, theirs = _flat(mine), _flat(theirs)
+        mine, theirs = parsing.flat(mine), parsing.flat(theirs)
         return {
             name: (mine.get(name), theirs.get(name))
             for name in sorted({*mine, *theirs})
@@ -378,145 +383,10 @@ class Recipe:
         ]
 
 
-def _deciding_settings(value: Any, defaults: bool) -> dict[str, Any]:
-    kept = {}
-    for item in fields(value):
-        facts, found = item.metadata, getattr(value, item.name)
-        if facts and facts["decides"] and (defaults or not facts["later"] or found != item.default):
-            kept[item.name] = found
-    return _plain(kept)
-
-
-def _override(content: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    key = key.strip()
-    if not equals or not key:
-        raise InputError(
-            f"--set {override}: write it as section.field=value, such as model.layers=[200,100]"
-        )
-    try:
-        value = parse_toml(f"value = {text}", key)["value"]
-    except InputError:
-        value = text.strip()
-    *path, last = key.split(".")
-    if path and path[0] == "phases":
-        content.setdefault("phases", [_plain(asdict(phase)) for phase in PAPER_PHASES])
-    place: Any = content
-    for step in path:
-        if isinstance(place, list):
-            place = _phase_at(place, step, override)
-        else:
-            place = place.setdefault(step, {})
-        if not isinstance(place, (dict, list)):
-            raise InputError(f"--set {override}: {step} is a value, not a section")
-    if isinstance(place, list):
-        raise InputError(
-            f"--set {override}: say which setting of phase {last}, such as phases.{last}.samples=10"
-        )
-    place[last] = value
-
-
-def _phase_at(phases: list[Any], step: str, override: str) -> Any:
-    if not (step.isascii() and step.isdigit()) or int(step[:9]) >= len(phases):
-        raise InputError(
-            f"--set {override}: there is no phase {step}; "
-            f"the recipe's phases are 0 to {len(phases) - 1}"
-        )
-    return phases[int(step)]
-
-
-def _section(kind: type, content: Any, name: str, source: str) -> Any:
-    if not isinstance(content, Mapping):
-        raise InputError(f"{source}: {name} = {content!r}: must be a table of settings")
-    _refuse_unknown(content, [item.name for item in fields(kind)], name, source)
-    return kind(
-        **{item.name: _checked(kind, item.name, content, name, source) for item in fields(kind)}
-    )
-
-
 def _phases(content: Any, source: str) -> tuple[Phase, ...]:
     if not isinstance(content, (list, tuple)) or not content:
         raise InputError(f"{source}: phases = {content!r}: must be one or more [[phases]] tables")
     return tuple(
-        _section(Phase, phase, f"phases.{index}", source) for index, phase in enumerate(content)
+        parsing.section(Phase, phase, f"phases.{index}", source)
+        for index, phase in enumerate(content)
     )
-
-
-def _checked(kind: type, name: str, content: Mapping[str, Any], section: str, source: str) -> Any:
-    item = next(item for item in fields(kind) if item.name == name)
-    if name not in content:
-        return item.default
-    rule: Setting = item.metadata["setting"]
-    try:
-        return rule.convert(content[name])
-    except (TypeError, ValueError, OverflowError):
-        where = f"{section}.{name}" if section else name
-        near = suggestion(content[name], rule.choices)
-        raise InputError(
-            f"{source}: {where} = {content[name]!r}: must be {rule.allowed}{near}"
-        ) from None
-
-
-def _refuse_unknown(
-    content: Mapping[str, Any], known: list[str], section: str, source: str
-) -> None:
-    for key in content:
-        if key not in known:
-            where = f"{section}.{key}" if section else key
-            raise InputError(
-                f"{source}: {where}: unknown setting{suggestion(key, known)}; "
-                f"known here: {', '.join(known)}"
-            )
-
-
-def _check_together(recipe: Recipe, source: str) -> None:
-    model = recipe.model
-    if not recipe.dataset:
-        raise InputError(
-            f"{source}: dataset is missing: give the name of a data set or the path of an .hdf5"
-        )
-    if not model.layers:
-        raise InputError(
-            f"{source}: model.layers is missing: give the latent layer sizes "
-            "from the data up, such as [200, 100, 50]"
-        )
-    _check_model(model, source)
-    nested = model.hidden and isinstance(model.hidden[0], tuple)
-    if nested and len(model.hidden) != len(model.layers):
-        raise InputError(
-            f"{source}: model.hidden has {len(model.hidden)} lists: must be one "
-            f"list for all latent layers or one for each of the {len(model.layers)}"
-        )
-
-
-def _check_model(model: ModelRecipe, source: str) -> None:
-    settings = models.kind(model.kind).settings
-    for item in fields(ModelRecipe):
-        value = getattr(model, item.name)
-        optional = item.name in models.OPTIONAL_SETTINGS
-        if optional and item.name not in settings and value != item.default:
-            raise InputError(
-                f"{source}: model.{item.name} = {_plain(value)!r}: a {model.kind} model does not "
-                "have this setting; leave it out"
-            )
-    for name in ("p_layer", "q_layer"):
-        where = f"{source}: model.{name}"
-        layer_types.names_by_level(getattr(model, name), len(model.layers), where)
-    layer_types.layer_type(model.prior, prior=True)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {prefix: value}
-    flat: dict[str, Any] = {}
-    for key, item in value.items():
-        flat.update(_flat(item, f"{prefix}.{key}" if prefix else key))
-    return flat

@@ -20,9 +20,9 @@ import numpy as np
 from bihm_repro.errors import InputError
 from bihm_repro.files import parse_json
 from bihm_repro.progress import say
-from bihm_repro.runs.arrays import Header, previous_of, read_arrays, write_arrays
+from bihm_repro.runs.arrays import Header, check_headers, previous_of, read_arrays, write_arrays
 
-__all__ = ["Checkpoint", "json_entry", "read_checkpoint", "write_checkpoint"]
+__all__ = ["Checkpoint", "json_entry", "read_checkpoint", "state_headers", "write_checkpoint"]
 
 RECORD = "record"
 
@@ -98,3 +98,22 @@ def _read(
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return checkpoint
+
+
+def state_headers(parameters: Mapping[str, np.ndarray] | None) -> Callable[[Any], None]:
+    """Return a check of the arrays of a state; ``parameters`` give names and shapes."""
+
+    def check(found: dict[str, Header]) -> None:
+        parts: dict[str, dict[str, Header]] = {"parameter": {}, "best": {}, "rule": {}}
+        for name, header in found.items():
+            part, _, rest = name.partition("/")
+            if part not in parts:
+                raise InputError(f"array {name} belongs to nothing that training has")
+            if header.dtype.kind not in "fiu":
+                raise InputError(f"array {name} has the type {header.dtype}, expected numbers")
+            parts[part][rest] = header
+        if parameters is not None:
+            for part in ("parameter", "best") if parts["best"] else ("parameter",):
+                check_headers(parts[part], parameters, part)
+
+    return check

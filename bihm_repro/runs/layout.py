@@ -20,13 +20,9 @@ with a file is an InputError of one line that names it.
 
 from __future__ import annotations
 
-import fcntl
-import functools
-import io
 import os
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +32,6 @@ from bihm_repro.errors import InputError
 from bihm_repro.files import (
     parse_toml,
     read_json,
-    read_text,
     read_toml,
     sweep_temporaries,
     sync,
@@ -44,22 +39,18 @@ from bihm_repro.files import (
     write_text,
 )
 from bihm_repro.recipes.recipe import Recipe
-from bihm_repro.runs.arrays import Header, check_headers, previous_of
-from bihm_repro.runs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from bihm_repro.runs.arrays import previous_of
+from bihm_repro.runs.checkpoint import Checkpoint, read_checkpoint, state_headers, write_checkpoint
+from bihm_repro.runs.lock import locked
+from bihm_repro.runs.log_file import csv_row, log_columns, read_csv
 from bihm_repro.runs.parameters import Parameters, read_parameters, write_parameters
-from bihm_repro.runs.record import (
-    TEXT_COLUMNS,
-    check_evaluation,
-    check_recipe,
-    check_state,
-    check_status,
-)
+from bihm_repro.runs.record import check_evaluation, check_recipe, check_state, check_status
 from bihm_repro.runs.resume import contradictions, place
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["RUN_FILES", "RunDirectory", "log_columns", "source_commit"]
+__all__ = ["RUN_FILES", "RunDirectory"]
 
 RUN_FILES = (
     "recipe.toml",
@@ -183,21 +174,21 @@ class RunDirectory:
 
     def read_log(self) -> pandas.DataFrame:
         """Read log.csv; cells that were not measured are NaN. Empty where there is none yet."""
-        return self._read_csv("log.csv")
+        return read_csv(self.file("log.csv"))
 
     def read_z_trace(self) -> pandas.DataFrame:
         """Read z_trace.csv: run, k_inner, k_outer, log_z2; empty where it was not asked for."""
-        return self._read_csv("z_trace.csv")
+        return read_csv(self.file("z_trace.csv"))
 
     def write_log(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
         """Write log.csv with a header and ``rows``."""
-        lines = [",".join(columns), *(_csv_row(columns, row) for row in rows)]
+        lines = [",".join(columns), *(csv_row(columns, row) for row in rows)]
         write_text(self.file("log.csv"), "\n".join(lines) + "\n")
 
     def append_to_log(self, columns: Sequence[str], row: Mapping[str, Any]) -> None:
         """Add one row to log.csv; an incomplete row left by a kill is repaired on resumption."""
         with open(self.file("log.csv"), "a", encoding="utf-8") as handle:
-            handle.write(_csv_row(columns, row) + "\n")
+            handle.write(csv_row(columns, row) + "\n")
 
     # -- parameters ---------------------------------------------------------------------------
 
@@ -232,7 +223,7 @@ class RunDirectory:
                     raise InputError(f"array {name} holds values that are not finite")
             self._add_best(checkpoint)
 
-        return read_checkpoint(self.file("state.npz"), _state_headers(parameters), check)
+        return read_checkpoint(self.file("state.npz"), state_headers(parameters), check)
 
     def _add_best(self, checkpoint: Checkpoint) -> None:
         """Add the best parameters that the state names by their fingerprint, as ``best/...``."""
@@ -296,32 +287,9 @@ class RunDirectory:
 
     # -- one process at a time ----------------------------------------------------------------
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Hold the folder for this process; the lock goes with the process, however it ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.file(".lock"), "a+", encoding="utf-8") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not self._is_current(handle):  # the folder was replaced in between
-                    raise BlockingIOError
-            except BlockingIOError:
-                handle.seek(0)
-                holder = handle.read(20).strip() or "unknown"
-                raise InputError(
-                    f"{self.path}: process {holder} is working on this run folder; "
-                    "wait until it ends, or choose another with --out"
-                ) from None
-            handle.truncate(0)
-            handle.write(str(os.getpid()))
-            handle.flush()
-            yield
-
-    def _is_current(self, handle: io.TextIOWrapper) -> bool:
-        try:
-            return os.path.samestat(os.fstat(handle.fileno()), os.stat(self.file(".lock")))
-        except FileNotFoundError:
-            return False
+        return locked(self.path)
 
     def move_aside(self) -> Path | None:
         """Rename the folder to ``.replaced/<run>-<n>`` beside it; None where it holds no run.
@@ -359,28 +327,6 @@ class RunDirectory:
         fix = f"; run `bihm evaluate {self.path}` again" if name == "evaluation.json" else ""
         return _checked(read_json(path), check, path, fix)
 
-    def _read_csv(self, name: str) -> pandas.DataFrame:
-        import pandas
-
-        path = self.file(name)
-        text = read_text(path) if path.exists() else ""
-        # A run that is being trained may be in the middle of writing its last line.
-        complete = text[: text.rfind("\n") + 1]
-        try:
-            types = {name: str for name in TEXT_COLUMNS}
-            frame = (
-                pandas.read_csv(io.StringIO(complete), dtype=types)
-                if complete
-                else pandas.DataFrame()
-            )
-        except (ValueError, ArithmeticError, LookupError, RecursionError) as error:
-            raise InputError(f"{path}: is not a readable CSV file ({error})") from None
-        for column in frame:
-            numeric = frame[column].dtype.kind in "biuf" or column in TEXT_COLUMNS
-            if len(frame) and not numeric:
-                raise InputError(f"{path}: its column {column!r} holds values that are no numbers")
-        return frame
-
 
 def _checked(
     content: dict[str, Any], check: Callable[[Mapping[str, Any]], None], path: Path, fix: str = ""
@@ -390,73 +336,3 @@ def _checked(
     except InputError as error:
         raise InputError(f"{path}: {error}{fix}") from None
     return content
-
-
-def _state_headers(parameters: Mapping[str, np.ndarray] | None) -> Callable[[Any], None]:
-    """Return a check of the arrays of a state; ``parameters`` give names and shapes."""
-
-    def check(found: dict[str, Header]) -> None:
-        parts: dict[str, dict[str, Header]] = {"parameter": {}, "best": {}, "rule": {}}
-        for name, header in found.items():
-            part, _, rest = name.partition("/")
-            if part not in parts:
-                raise InputError(f"array {name} belongs to nothing that training has")
-            if header.dtype.kind not in "fiu":
-                raise InputError(f"array {name} has the type {header.dtype}, expected numbers")
-            parts[part][rest] = header
-        if parameters is not None:
-            for part in ("parameter", "best") if parts["best"] else ("parameter",):
-                check_headers(parts[part], parameters, part)
-
-    return check
-
-
-def log_columns(recipe: Recipe) -> list[str]:
-    """Return the columns of log.csv for ``recipe``."""
-    columns = [
-        "phase",
-        "epoch",
-        "updates",
-        "seconds",
-        "learning_rate",
-        "samples",
-        "train_log_p",
-        "train_log_p_tilde_star",
-        "valid_log_p",
-        "valid_log_p_tilde_star",
-        "valid_bound",
-        "best",
-    ]
-    ks = recipe.monitor.test_samples
-    columns += [f"test_log_p_{k}" for k in ks]
-    columns += [f"test_log_p_tilde_star_{k}" for k in ks]
-    return [*columns, "log_z2", "active_units"]
-
-
-@functools.lru_cache(maxsize=1)
-def source_commit() -> str:
-    """Return the commit of the source tree, or "" outside a repository."""
-    try:
-        answer = subprocess.run(
-            ["git", "rev-parse", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return answer.stdout.strip()
-
-
-def _csv_row(columns: Sequence[str], row: Mapping[str, Any]) -> str:
-    return ",".join(_cell(row.get(name)) for name in columns)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    return str(int(value)) if isinstance(value, bool) else repr(value)

@@ -6,9 +6,12 @@ field, its value and what is allowed.
 
 from __future__ import annotations
 
+import functools
 import math
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Optional
 
 from bihm_repro.errors import InputError
@@ -21,6 +24,7 @@ __all__ = [
     "check_recipe",
     "check_state",
     "check_status",
+    "source_commit",
 ]
 
 
@@ -242,3 +246,20 @@ def _check(content: Mapping[str, Any], rules: Mapping[str, Rule], prefix: str = 
             found = repr(content[name])
             found = found if len(found) <= 40 else f"{found[:40]}..."
             raise InputError(f"field '{prefix}{name}' is {found}: must be {allowed}")
+
+
+@functools.lru_cache(maxsize=1)
+def source_commit() -> str:
+    """Return the commit of the source tree, or "" outside a repository."""
+    try:
+        answer = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.stdout.strip()

@@ -21,7 +21,8 @@ from bihm_repro.errors import InputError
 from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.progress import say
 from bihm_repro.recipes.recipe import Phase, Recipe
-from bihm_repro.runs.layout import RunDirectory, log_columns
+from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.runs.log_file import log_columns
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.active_units import ActiveUnits, unit_counter
 from bihm_repro.training.extensions.display import ProgressBar, ProgressLines, TensorBoard

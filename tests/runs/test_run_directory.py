@@ -15,7 +15,8 @@ import pytest
 
 from bihm_repro.errors import InputError
 from bihm_repro.recipes.recipe import Recipe
-from bihm_repro.runs.layout import RunDirectory, log_columns
+from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.runs.log_file import log_columns
 
 
 def make_recipe(*overrides):

@@ -13,7 +13,8 @@ import pytest
 
 from bihm_repro.errors import InputError, SetupError
 from bihm_repro.recipes.recipe import EvaluationRecipe, Recipe
-from bihm_repro.runs.layout import RunDirectory, log_columns
+from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.runs.log_file import log_columns
 from bihm_repro.training.budget import Budget, fitted_evaluation, parse_duration
 from bihm_repro.training.extensions import display
 from bihm_repro.training.extensions.monitoring import BestSoFar, MetricsOnTestSet, Validation

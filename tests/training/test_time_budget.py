@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bihm_repro.recipes.recipe import Recipe
-from bihm_repro.runs.layout import RunDirectory, log_columns
+from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.runs.log_file import log_columns
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.monitoring import BestSoFar
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog, unpack

@@ -15,7 +15,8 @@ import numpy as np
 from bihm_repro import __version__
 from bihm_repro.errors import InputError
 from bihm_repro.runs.arrays import fingerprint_of
-from bihm_repro.runs.layout import RunDirectory, source_commit
+from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.runs.record import source_commit
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.log import TrainingLog
 

@@ -1,0 +1,50 @@
+"""What the settings of a recipe require of each other."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from bihm_repro.bricks import registry as layer_types
+from bihm_repro.errors import InputError
+from bihm_repro.models import registry as models
+from bihm_repro.recipes.parsing import plain
+
+__all__ = ["check_together"]
+
+
+def check_together(recipe: Any, source: str) -> None:
+    """Refuse a ``Recipe`` whose settings do not fit together."""
+    model = recipe.model
+    if not recipe.dataset:
+        raise InputError(
+            f"{source}: dataset is missing: give the name of a data set or the path of an .hdf5"
+        )
+    if not model.layers:
+        raise InputError(
+            f"{source}: model.layers is missing: give the latent layer sizes "
+            "from the data up, such as [200, 100, 50]"
+        )
+    _check_model(model, source)
+    nested = model.hidden and isinstance(model.hidden[0], tuple)
+    if nested and len(model.hidden) != len(model.layers):
+        raise InputError(
+            f"{source}: model.hidden has {len(model.hidden)} lists: must be one "
+            f"list for all latent layers or one for each of the {len(model.layers)}"
+        )
+
+
+def _check_model(model: Any, source: str) -> None:
+    settings = models.kind(model.kind).settings
+    for item in fields(model):
+        value = getattr(model, item.name)
+        optional = item.name in models.OPTIONAL_SETTINGS
+        if optional and item.name not in settings and value != item.default:
+            raise InputError(
+                f"{source}: model.{item.name} = {plain(value)!r}: a {model.kind} model does not "
+                "have this setting; leave it out"
+            )
+    for name in ("p_layer", "q_layer"):
+        where = f"{source}: model.{name}"
+        layer_types.names_by_level(getattr(model, name), len(model.layers), where)
+    layer_types.layer_type(model.prior, prior=True)
