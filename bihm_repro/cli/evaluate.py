@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from bihm_repro.cli.arguments import integer, integers
+from bihm_repro.errors import InputError
+from bihm_repro.progress import say
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -31,6 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
     parser.add_argument("--z-trace", type=integer(1), metavar="N",
                         help="write z_trace.csv instead: running estimates with N samples")
+    parser.add_argument("--cluster", metavar="WHERE",
+                        help="compute on workers: local:N, tcp://HOST:PORT or a scheduler file; "
+                             "the estimates are the same")
     parser.add_argument("--no-write", action="store_true", help="print only")
     parser.add_argument("--threads", type=int, help="threads to use")
     parser.add_argument("--engine", help="theano or pytensor")
@@ -49,16 +59,41 @@ def run(args: argparse.Namespace) -> int:
     from bihm_repro.estimators.evaluate import evaluate_run, write_z_trace
 
     if args.z_trace is not None:
+        if args.cluster is not None:
+            raise InputError("--z-trace: is made in this process; leave --cluster out")
         write_z_trace(folder, samples=args.z_trace, seed=args.seed)
         print(f"{folder.file('z_trace.csv')} written")
         return 0
-    result = evaluate_run(
-        folder, samples=args.samples, z_samples=args.z_samples, z_inner=args.z_inner,
-        ess_samples=args.ess_samples, ess_examples=args.ess_examples, examples=args.examples,
-        split=args.split, seed=args.seed, dataset=load_dataset(name, args.data),
-        write=not args.no_write)
+    dataset = load_dataset(name, args.data)
+    try:
+        with _workers(args) as compute_for:
+            result = evaluate_run(
+                folder, samples=args.samples, z_samples=args.z_samples, z_inner=args.z_inner,
+                ess_samples=args.ess_samples, ess_examples=args.ess_examples,
+                examples=args.examples, split=args.split, seed=args.seed, dataset=dataset,
+                write=not args.no_write, compute_for=compute_for)
+    except KeyboardInterrupt:
+        if not args.no_write:
+            say("interrupted: the same command goes on from the blocks that are done",
+                file=sys.stderr)
+        return 130
     print(describe(result))
     return 0
+
+
+@contextmanager
+def _workers(args: argparse.Namespace) -> Iterator[Any]:
+    """Yield how the blocks of an evaluation are computed: by the cluster, where there is one."""
+    if args.cluster is None:
+        yield None
+        return
+    from bihm_repro.cluster.connect import connect, threads_of_each
+    from bihm_repro.cluster.evaluation import Workplace, on_cluster
+
+    threads = threads_of_each(args.cluster, args.threads)
+    place = Workplace(os.getcwd(), args.data, args.engine, args.device, threads)
+    with connect(args.cluster) as client:
+        yield on_cluster(client, place)
 
 
 def describe(result: dict) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bihm_repro.engine.threads import thread_count
 from bihm_repro.errors import InputError, SetupError
+from bihm_repro.progress import say
 
-__all__ = ["FORMS", "check_address", "connect", "local_workers"]
+__all__ = ["FORMS", "check_address", "connect", "local_workers", "threads_of_each"]
 
 FORMS = "local:N, tcp://HOST:PORT or the path of a scheduler file"
 CONNECT_SECONDS = 30
@@ -29,6 +32,15 @@ def local_workers(address: str) -> int | None:
     if not (count.isascii() and count.isdigit()) or not 1 <= int(count[:9]) <= 4096:
         raise InputError(f"--cluster {address}: N is an integer from 1 to 4096, as in local:2")
     return int(count)
+
+
+def threads_of_each(address: str | None, threads: int | None) -> int | None:
+    """Return the threads of each worker's work: ``threads``, or a share of this machine's.
+
+    None where the workers are on other machines: there each takes its share of its own cores.
+    """
+    workers = 1 if address is None else local_workers(address)
+    return max(1, thread_count() // workers) if threads is None and workers else threads
 
 
 def check_address(address: str) -> None:
@@ -74,6 +86,8 @@ def connect(address: str) -> Iterator[Any]:
             "dask scheduler"
         ) from None
     with client:
+        if not client.nthreads():
+            say(f"{address}: has no workers yet; waiting for them", file=sys.stderr)
         yield client
 
 

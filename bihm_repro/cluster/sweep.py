@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from bihm_repro.cluster.connect import connect, local_workers
+from bihm_repro.cluster.connect import connect, threads_of_each
 from bihm_repro.cluster.points import Point
 from bihm_repro.cluster.training import INTERRUPTED, Launch, Outcome, run_point, stop_points
 from bihm_repro.cluster.view import View
-from bihm_repro.engine.threads import thread_count
 
 __all__ = ["run_points"]
 
@@ -45,9 +44,7 @@ def run_points(
         and a worker of another scheduler shares the cores that it may use
     options : further words for ``bihm train``
     """
-    workers = 1 if cluster is None else local_workers(cluster)
-    if threads is None and workers is not None:
-        threads = max(1, thread_count() // workers)
+    threads = threads_of_each(cluster, threads)
     launch = Launch(secrets.token_hex(4), os.getcwd(), threads, tuple(options))
     with _signals() as received:
         if cluster is None:

@@ -16,7 +16,7 @@ from bihm_repro.engine.threads import available_cores
 from bihm_repro.errors import InputError
 from bihm_repro.runs.layout import RunDirectory
 
-__all__ = ["INTERRUPTED", "Launch", "Outcome", "run_point", "stop_points"]
+__all__ = ["INTERRUPTED", "Launch", "Outcome", "run_point", "stop_points", "threads_of_worker"]
 
 INTERRUPTED = 130
 LOCK_SECONDS = 120
@@ -72,7 +72,7 @@ def run_point(point: Point, launch: Launch, capture: bool = True) -> Outcome:
         )
     _wait_for_lock(Path(launch.folder) / point.folder)
     with subprocess.Popen(
-        launch.command(point, _share()),
+        launch.command(point, threads_of_worker()),
         stdin=subprocess.PIPE,
         cwd=launch.folder,
         text=True,
@@ -101,8 +101,8 @@ def stop_points(sweep: str) -> None:
         process.send_signal(signal.SIGTERM)
 
 
-def _share() -> int:
-    """Return how many points this process may run at a time."""
+def threads_of_worker() -> int:
+    """Return how many tasks this process may run at a time."""
     try:
         from distributed import get_worker
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
-from bihm_repro.estimators.streaming import (
-    LogSumExp,
-    LogWeights,
-    block_shape,
-    blocks,
-    check_count,
-    check_data,
-    standard_error,
-)
+from bihm_repro.estimators.blocks import WeightEstimator, run_estimator
+from bihm_repro.estimators.streaming import LogWeights, check_count, check_data, standard_error
 from bihm_repro.models.base import Model
 from bihm_repro.ops.random_numbers import seed_for
-from bihm_repro.progress import progress
 
-__all__ = ["EffectiveSampleSize", "estimate_effective_sample_size"]
+__all__ = [
+    "EffectiveSampleSize",
+    "EffectiveSampleSizeEstimator",
+    "estimate_effective_sample_size",
+]
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,46 @@ class EffectiveSampleSize:
         }
 
 
+class EffectiveSampleSizeEstimator(WeightEstimator):
+    """The estimate from ``samples`` samples for each row of ``x`` (examples, data_dim)."""
+
+    title = "effective sample size"
+
+    def __init__(
+        self,
+        model: Model,
+        x: np.ndarray,
+        samples: int = 10_000,
+        seed: int = 0,
+        log_weights: LogWeights | None = None,
+    ) -> None:
+        """Check what is given; nothing is compiled yet."""
+        x = check_data(x, model.data_dim)
+        samples = check_count(samples, "ess_samples")
+        super().__init__(model, x, samples, seed_for(seed, self.title), log_weights)
+        self.key += f", {samples} samples"
+        self.arrays = {"log_sums": np.zeros((3, len(x)))}
+
+    def sums(self, number: int) -> np.ndarray:
+        """Return the logarithms (3, examples) of the sums of sqrt(r), r and r squared."""
+        log_r = self.log_r(number)
+        return np.array([logsumexp(power * log_r, axis=1) for power in (0.5, 1.0, 2.0)])
+
+    def add(self, number: int, sums: np.ndarray) -> None:
+        """Add the sums of a block."""
+        examples, first, _ = self.place(number)
+        total = self.arrays["log_sums"][:, examples]
+        total[:] = sums if first == 0 else np.logaddexp(total, sums)
+
+    def result(self) -> EffectiveSampleSize:
+        """Return the effective sample sizes."""
+        half, one, two = self.arrays["log_sums"]
+        p_star, p = (
+            100 * np.exp(log_ratio) / self.samples for log_ratio in (2 * half - one, 2 * one - two)
+        )
+        return EffectiveSampleSize(self.samples, p_star, p)
+
+
 def estimate_effective_sample_size(
     model: Model,
     x: np.ndarray,
@@ -56,27 +93,4 @@ def estimate_effective_sample_size(
     log_weights: LogWeights | None = None,
 ) -> EffectiveSampleSize:
     """Estimate from ``samples`` samples for each row of ``x`` (examples, data_dim)."""
-    x = check_data(x, model.data_dim)
-    samples = check_count(samples, "ess_samples")
-    weigh = log_weights or LogWeights(model, seed_for(seed, "effective sample size"))
-    examples, per_block = block_shape(model, samples)
-    powers = (0.5, 1.0, 2.0)
-    sums = np.empty((3, len(x)))
-    bar = progress(
-        total=len(x) * samples, desc="effective sample size", unit="sample", unit_scale=True
-    )
-    block = 0
-    for start, stop in blocks(len(x), examples):
-        running = [LogSumExp(stop - start) for _ in powers]
-        for first, last in blocks(samples, per_block):
-            log_r = weigh(x[start:stop], last - first, block)
-            block += 1
-            for power, total in zip(powers, running):
-                total.add(power * log_r)
-            bar.update(log_r.size)
-        sums[:, start:stop] = [total.value for total in running]
-    bar.close()
-    half, one, two = sums
-    return EffectiveSampleSize(
-        samples, 100 * np.exp(2 * half - one) / samples, 100 * np.exp(2 * one - two) / samples
-    )
+    return run_estimator(EffectiveSampleSizeEstimator(model, x, samples, seed, log_weights))

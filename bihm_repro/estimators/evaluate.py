@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from bihm_repro import __version__
 from bihm_repro.datasets.dataset import Dataset, load_dataset
+from bihm_repro.engine.symbolic import engine, version
 from bihm_repro.errors import InputError
-from bihm_repro.estimators.effective_sample_size import estimate_effective_sample_size
-from bihm_repro.estimators.log_likelihood import estimate_log_likelihood
-from bihm_repro.estimators.partition_function import estimate_log_z2
+from bihm_repro.estimators.blocks import Compute, Estimator, ProgressFiles, here, run_estimator
+from bihm_repro.estimators.effective_sample_size import EffectiveSampleSizeEstimator
+from bihm_repro.estimators.log_likelihood import LogLikelihoodEstimator
+from bihm_repro.estimators.partition_function import LogZ2Estimator, estimate_log_z2
 from bihm_repro.files import written_atomically
 from bihm_repro.models.base import Model
 from bihm_repro.models.build import build_model
@@ -26,7 +29,14 @@ from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.parameters import Parameters
 from bihm_repro.runs.record import source_commit
 
-__all__ = ["evaluate_model", "evaluate_run", "stored_model", "write_z_trace"]
+__all__ = [
+    "Evaluation",
+    "estimators_of",
+    "evaluate_model",
+    "evaluate_run",
+    "stored_model",
+    "write_z_trace",
+]
 
 
 def stored_model(run: RunDirectory, values: Parameters | None = None) -> Model:
@@ -46,33 +56,100 @@ def stored_model(run: RunDirectory, values: Parameters | None = None) -> Model:
     return model
 
 
-def evaluate_model(model: Model, x: np.ndarray, settings: EvaluationRecipe,
-                   seed: int = 0) -> dict[str, Any]:
-    """Return the metrics of ``evaluation.json`` that come from the model and ``x``."""
-    result: dict[str, Any] = {}
-    log_z2 = None
+def estimators_of(
+    model: Model, x: np.ndarray, settings: EvaluationRecipe, seed: int = 0
+) -> dict[str, Estimator]:
+    """Return the estimators of an evaluation by their titles, in the order of their use."""
+    found: list[Estimator] = []
     if settings.z_samples and model.can(Capability.LOG_Z2):
-        estimate = estimate_log_z2(model, settings.z_samples, inner=settings.z_inner, seed=seed)
-        result["log_z2"], log_z2 = estimate.summary(), estimate.value
-    metrics = estimate_log_likelihood(model, x, settings.samples, log_z2=log_z2, seed=seed)
-    star = model.can(Capability.P_STAR)
-    result["samples"] = {str(k): _without(value.summary(), () if star else ("log_p_tilde_star",))
-                         for k, value in metrics.items()}
+        found.append(LogZ2Estimator(model, settings.z_samples, settings.z_inner, seed))
+    found.append(LogLikelihoodEstimator(model, x, settings.samples, seed))
     if settings.ess_samples and not model.can(Capability.EXACT_LOG_P):
         rows = random_rows(x, settings.ess_examples, seed)
-        ess = estimate_effective_sample_size(model, rows, settings.ess_samples, seed=seed)
+        found.append(EffectiveSampleSizeEstimator(model, rows, settings.ess_samples, seed))
+    return {estimator.title: estimator for estimator in found}
+
+
+def evaluate_model(
+    model: Model,
+    x: np.ndarray,
+    settings: EvaluationRecipe,
+    seed: int = 0,
+    compute: Compute = here,
+    files: ProgressFiles | None = None,
+) -> dict[str, Any]:
+    """Return the estimates of ``evaluation.json`` that come from the model and ``x``."""
+    found = {
+        title: run_estimator(estimator, compute, files=files)
+        for title, estimator in estimators_of(model, x, settings, seed).items()
+    }
+    log_z2, ess = found.get(LogZ2Estimator.title), found.get(EffectiveSampleSizeEstimator.title)
+    star = model.can(Capability.P_STAR)
+    result: dict[str, Any] = {"log_z2": log_z2.summary()} if log_z2 else {}
+    result["samples"] = {
+        str(k): _without(
+            estimate.with_log_z2(log_z2.value if log_z2 else None).summary(),
+            () if star else ("log_p_tilde_star",),
+        )
+        for k, estimate in found[LogLikelihoodEstimator.title].items()
+    }
+    if ess:
         result["ess"] = _without(ess.summary(), () if star else ("p_star",))
     return result
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What to evaluate: all that the estimators follow from, so that a worker builds the same.
+
+    The fingerprints are those of the parameters and of the data; a worker that finds others
+    refuses them.
+    """
+
+    run: str
+    settings: EvaluationRecipe
+    split: str
+    examples: int
+    seed: int
+    model_fingerprint: str
+    data_fingerprint: str
+
+    def rows(self, dataset: Dataset) -> np.ndarray:
+        """Return the examples of ``dataset`` that are evaluated."""
+        if dataset.fingerprint != self.data_fingerprint:
+            raise InputError(f"{dataset.name}: these are other data than those of the evaluation")
+        return random_rows(dataset.splits[self.split], self.examples, self.seed)
+
+    def model(self) -> Model:
+        """Return the model."""
+        run = RunDirectory(self.run)
+        parameters = run.read_model()
+        if parameters.fingerprint != self.model_fingerprint:
+            raise InputError(f"{run.file('model.npz')}: has changed since the evaluation began")
+        return stored_model(run, parameters)
+
+    def estimators(self, dataset: Dataset) -> dict[str, Estimator]:
+        """Return the estimators by their titles."""
+        return estimators_of(self.model(), self.rows(dataset), self.settings, self.seed)
+
+    def files(self) -> ProgressFiles:
+        """Return where the sums of an interrupted evaluation are kept: ``blocks/`` of the run."""
+        facts = (self.model_fingerprint, self.data_fingerprint, self.split, self.examples,
+                 self.seed, engine, version, __version__)  # fmt: skip
+        return ProgressFiles(RunDirectory(self.run).file("blocks"), " ".join(map(str, facts)))
 
 
 def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
                  z_samples: int | None = None, z_inner: int | None = None,
                  ess_samples: int | None = None, ess_examples: int | None = None,
                  examples: int = 0, split: str = "test", seed: int = 0,
-                 dataset: Dataset | None = None, write: bool = True) -> dict[str, Any]:
+                 dataset: Dataset | None = None, write: bool = True,
+                 compute_for: Callable[[Evaluation], Compute] | None = None) -> dict[str, Any]:
     """Evaluate the run's best model; what is None is taken from its recipe.
 
-    ``examples`` evaluates on a random subset only (0: the whole split).
+    ``examples`` evaluates on a random subset only (0: the whole split). ``compute_for`` says how
+    the blocks of an evaluation are computed, where not in this process. An evaluation that is to
+    be written and was interrupted goes on from the blocks that are done.
     """
     recipe, status = run.recipe, run.read_status()
     given: dict[str, Any] = {
@@ -90,7 +167,12 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
         raise InputError(f"split {split!r} is unknown: {dataset.name} has "
                          f"{', '.join(dataset.splits)}")
     run.check_data(dataset.fingerprint)
-    x = random_rows(dataset.splits[split], examples, seed)
+    evaluation = Evaluation(
+        str(run.path), settings, split, examples, seed, parameters.fingerprint, dataset.fingerprint
+    )
+    x = evaluation.rows(dataset)
+    files = evaluation.files() if write else None
+    compute = compute_for(evaluation) if compute_for else here
     start = time.perf_counter()
     result = {
         "dataset": dataset.name, "split": split, "n_examples": len(x), "seed": seed,
@@ -98,11 +180,13 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
         "data_exactness": dataset.exactness, "model_kind": recipe.model.kind,
         "layers": list(recipe.model.layers), "recipe_fingerprint": recipe.fingerprint(),
         "model_fingerprint": parameters.fingerprint, "updates": status.get("updates"),
-        "finished": bool(status.get("finished")), **evaluate_model(model, x, settings, seed),
+        "finished": bool(status.get("finished")),
+        **evaluate_model(model, x, settings, seed, compute, files),
     }
     result["seconds"] = round(time.perf_counter() - start, 1)
-    if write:
+    if files:
         run.write_evaluation(result)
+        files.remove()
     return result
 
 

@@ -11,25 +11,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import logsumexp
 
-from bihm_repro.estimators.streaming import (
-    LogSumExp,
-    LogWeights,
-    block_shape,
-    blocks,
-    check_count,
-    check_data,
-    standard_error,
-)
+from bihm_repro.estimators.blocks import WeightEstimator, run_estimator
+from bihm_repro.estimators.streaming import LogWeights, check_count, check_data, standard_error
 from bihm_repro.models.base import Model
 from bihm_repro.models.registry import Capability
 from bihm_repro.ops.random_numbers import seed_for
-from bihm_repro.progress import progress
 
-__all__ = ["LogLikelihood", "estimate_log_likelihood", "samples_per_second"]
+__all__ = [
+    "LogLikelihood",
+    "LogLikelihoodEstimator",
+    "estimate_log_likelihood",
+    "samples_per_second",
+]
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,11 @@ class LogLikelihood:
     bound: np.ndarray
     log_p_star: np.ndarray | None = None
 
+    def with_log_z2(self, log_z2: float | None) -> LogLikelihood:
+        """Return the same estimates with log p* = log p~* - 2 log Z."""
+        star = None if log_z2 is None else self.log_p_tilde_star - log_z2
+        return replace(self, log_p_star=star)
+
     def summary(self) -> dict[str, dict[str, float]]:
         """Return mean and standard error over the examples of each log-likelihood."""
         metrics = {
@@ -60,28 +63,71 @@ class LogLikelihood:
         }
 
 
-class _Sums:
-    """Running sums over the samples of some examples: of r, sqrt(r) and log r."""
+class LogLikelihoodEstimator(WeightEstimator):
+    """The estimates for every K in ``samples`` from the same samples; see the function below."""
 
-    def __init__(self, examples: int) -> None:
-        self._whole, self._root = LogSumExp(examples), LogSumExp(examples)
-        self._bound, self._count = np.zeros(examples), 0
+    title = "log-likelihood"
 
-    def add(self, log_r: np.ndarray) -> None:
-        """Add the samples (examples, n)."""
-        self._whole.add(log_r)
-        self._root.add(log_r / 2)
-        self._bound += log_r.sum(axis=1)
-        self._count += log_r.shape[1]
-
-    def estimates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return log p, log p~* and the bound from the samples so far, (examples,) each."""
-        log_count = np.log(self._count)
-        return (
-            self._whole.value - log_count,
-            2 * (self._root.value - log_count),
-            self._bound / self._count,
+    def __init__(
+        self,
+        model: Model,
+        x: np.ndarray,
+        samples: Sequence[int] = (1000,),
+        seed: int = 0,
+        log_weights: LogWeights | None = None,
+        block: tuple[int, int] | None = None,
+    ) -> None:
+        """Check what is given; nothing is compiled yet."""
+        x = check_data(x, model.data_dim)
+        self.wanted = sorted({check_count(k, "samples") for k in samples})
+        self._exact = model.can(Capability.EXACT_LOG_P)
+        self._counts = [1] if self._exact else self.wanted
+        super().__init__(
+            model, x, self._counts[-1], seed_for(seed, "log-likelihood"), log_weights, block
         )
+        self.key += f", samples {self._counts}"
+        self.arrays = {
+            "running": np.zeros((3, self.examples)),
+            "found": np.zeros((len(self._counts), 3, len(x))),
+        }
+
+    def sums(self, number: int) -> np.ndarray:
+        """Return the sums (parts, 3, examples) of r, sqrt(r) (both as logarithms) and log r.
+
+        A block has a part for each K that it reaches, and one for what is left.
+        """
+        log_r, (_, first, last) = self.log_r(number), self.place(number)
+        ends = [end - first for end in self._ends(first, last)]
+        parts = [log_r[:, start:end] for start, end in zip([0, *ends], ends)]
+        return np.array(
+            [(logsumexp(r, axis=1), logsumexp(r / 2, axis=1), r.sum(axis=1)) for r in parts]
+        )
+
+    def _ends(self, first: int, last: int) -> list[int]:
+        return sorted({*(k for k in self._counts if first < k < last), last})
+
+    def add(self, number: int, sums: np.ndarray) -> None:
+        """Add the parts of a block; note the estimates of each K that is reached."""
+        examples, first, last = self.place(number)
+        whole, root, bound = self.arrays["running"][:, : examples.stop - examples.start]
+        if first == 0:
+            whole[:], root[:], bound[:] = -np.inf, -np.inf, 0.0
+        for end, part in zip(self._ends(first, last), sums):
+            np.logaddexp(whole, part[0], out=whole)
+            np.logaddexp(root, part[1], out=root)
+            bound += part[2]
+            if end in self._counts:
+                self.arrays["found"][self._counts.index(end), :, examples] = (
+                    whole - np.log(end),
+                    2 * (root - np.log(end)),
+                    bound / end,
+                )
+
+    def result(self) -> dict[int, LogLikelihood]:
+        """Return the estimates by K."""
+        found = self.arrays["found"]
+        rows = np.repeat(found, len(self.wanted), axis=0) if self._exact else found
+        return {k: LogLikelihood(k, *row) for k, row in zip(self.wanted, rows)}
 
 
 def estimate_log_likelihood(
@@ -108,39 +154,9 @@ def estimate_log_likelihood(
         by default it follows from the sizes of the model alone
     quiet : without a progress bar
     """
-    x = check_data(x, model.data_dim)
-    wanted = sorted({check_count(k, "samples") for k in samples})
-    exact = model.can(Capability.EXACT_LOG_P)
-    counts = [1] if exact else wanted
-    weigh = log_weights or LogWeights(model, seed_for(seed, "log-likelihood"))
-    examples, per_block = block or block_shape(model, counts[-1])
-    found = np.empty((len(counts), 3, len(x)))
-    bar = progress(
-        total=len(x) * counts[-1],
-        desc="log-likelihood",
-        unit="sample",
-        unit_scale=True,
-        quiet=quiet,
-    )
-    number = 0
-    for start, stop in blocks(len(x), examples):
-        sums = _Sums(stop - start)
-        for first, last in blocks(counts[-1], per_block):
-            log_r = weigh(x[start:stop], last - first, number)
-            number += 1
-            done = first
-            for mark in sorted({*(k for k in counts if first < k <= last), last}):
-                sums.add(log_r[:, done - first : mark - first])
-                done = mark
-                if mark in counts:
-                    found[counts.index(mark), :, start:stop] = sums.estimates()
-            bar.update(log_r.size)
-    bar.close()
-    rows = np.repeat(found, len(wanted), axis=0) if exact else found
-    return {
-        k: LogLikelihood(k, log_p, tilde, bound, None if log_z2 is None else tilde - log_z2)
-        for k, (log_p, tilde, bound) in zip(wanted, rows)
-    }
+    estimator = LogLikelihoodEstimator(model, x, samples, seed, log_weights, block)
+    found = run_estimator(estimator, quiet=quiet)
+    return {k: estimate.with_log_z2(log_z2) for k, estimate in found.items()}
 
 
 def samples_per_second(model: Model, x: np.ndarray, samples: int = 100) -> float:

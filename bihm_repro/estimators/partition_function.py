@@ -10,19 +10,20 @@ logarithm is that of the mean divided by the mean (the delta method).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
 
 from bihm_repro.engine.symbolic import T, function
+from bihm_repro.estimators.blocks import Estimator, run_estimator
 from bihm_repro.estimators.streaming import check_count
 from bihm_repro.models.base import Model
 from bihm_repro.models.registry import Capability, require
 from bihm_repro.ops.numerics import log_mean_exp
 from bihm_repro.ops.random_numbers import seed_for
-from bihm_repro.progress import progress
 
-__all__ = ["LogZ2", "LogZTerms", "estimate_log_z2"]
+__all__ = ["LogZ2", "LogZ2Estimator", "LogZTerms", "estimate_log_z2"]
 
 _BLOCK_ROWS = 4096
 
@@ -73,6 +74,65 @@ def _compile(model: Model, inner: int, seed: int):
     return (lambda n, at: compiled(n, at, inner)), used
 
 
+class LogZ2Estimator(Estimator):
+    """The estimate of 2 log Z from ``samples`` outer samples; see the function below."""
+
+    title = "2 log Z"
+
+    def __init__(
+        self,
+        model: Model,
+        samples: int = 100_000,
+        inner: int = 1,
+        seed: int = 0,
+        trace: int = 0,
+        log_terms: LogZTerms | None = None,
+    ) -> None:
+        """Check what is given; nothing is compiled yet."""
+        require(model.kind, Capability.LOG_Z2)
+        self.model, self.seed, self._given = model, seed, log_terms
+        self.total = check_count(samples, "z_samples", least=2)  # the error of one is unknown
+        self.inner = log_terms.inner if log_terms else check_count(inner, "z_inner")
+        self._rows = max(1, _BLOCK_ROWS // self.inner)
+        self.count = -(-self.total // self._rows)
+        self.key = f"seed {seed}, {samples} samples, {inner} inner, blocks of {self._rows}"
+        # The running estimate is noted at the ends of the blocks that reach a mark.
+        marks = {-(-mark // self._rows) - 1 for mark in _marks(self.total, self._rows, trace)}
+        self._noted = sorted(marks)
+        self.arrays = {"log_sums": np.full(2, -np.inf), "trace": np.zeros(len(marks))}
+
+    def size(self, number: int) -> int:
+        """Return how many outer samples block ``number`` has."""
+        return min(self._rows, self.total - number * self._rows)
+
+    def sums(self, number: int) -> np.ndarray:
+        """Return the logarithms of the sums of the terms and of their squares."""
+        terms = self._log_terms(self.size(number), number)
+        return np.array([logsumexp(terms), logsumexp(2 * terms)])
+
+    @cached_property
+    def _log_terms(self) -> LogZTerms:
+        return self._given or LogZTerms(self.model, self.inner, self.seed)
+
+    def add(self, number: int, sums: np.ndarray) -> None:
+        """Add the sums of a block."""
+        log_sums = self.arrays["log_sums"]
+        np.logaddexp(log_sums, sums, out=log_sums)
+        if number in self._noted:
+            drawn = number * self._rows + self.size(number)
+            self.arrays["trace"][self._noted.index(number)] = log_sums[0] - np.log(drawn)
+
+    def result(self) -> LogZ2:
+        """Return the estimate and its standard error."""
+        log_sum, log_squares = self.arrays["log_sums"]
+        value = log_sum - np.log(self.total)
+        variance = max(np.exp(log_squares - np.log(self.total) - 2 * value) - 1.0, 0.0)
+        error = float(np.sqrt(variance / (self.total - 1)))
+        drawn = (number * self._rows + self.size(number) for number in self._noted)
+        trace = tuple(zip(drawn, self.arrays["trace"].tolist()))
+        return LogZ2(float(value), error, self.total, self.inner, trace)
+
+
 def estimate_log_z2(
     model: Model,
     samples: int = 100_000,
@@ -89,28 +149,8 @@ def estimate_log_z2(
     compiled before, may be used again (its seed and inner samples then count). ``quiet`` omits
     the progress bar.
     """
-    samples = check_count(samples, "z_samples", least=2)  # the error of one sample is unknown
-    log_terms = log_terms or LogZTerms(model, inner, seed)
-    inner = log_terms.inner
-    block = max(1, _BLOCK_ROWS // inner)
-    marks = _marks(samples, block, trace)
-    log_sum, log_squares, drawn, points = -np.inf, -np.inf, 0, []
-    bar = progress(total=samples, desc="2 log Z", unit="sample", unit_scale=True, quiet=quiet)
-    while drawn < samples:
-        rows = min(block, samples - drawn)
-        terms = log_terms(rows, drawn // block)
-        log_sum = np.logaddexp(log_sum, logsumexp(terms))
-        log_squares = np.logaddexp(log_squares, logsumexp(2 * terms))
-        drawn += rows
-        bar.update(rows)
-        while marks and drawn >= marks[0]:
-            points.append((drawn, float(log_sum - np.log(drawn))))
-            marks = [m for m in marks if m > drawn]
-    bar.close()
-    value = log_sum - np.log(drawn)
-    variance = max(np.exp(log_squares - np.log(drawn) - 2 * value) - 1.0, 0.0)
-    error = float(np.sqrt(variance / max(drawn - 1, 1)))
-    return LogZ2(float(value), error, drawn, inner, tuple(points))
+    estimator = LogZ2Estimator(model, samples, inner, seed, trace, log_terms)
+    return run_estimator(estimator, quiet=quiet)
 
 
 def _marks(samples: int, block: int, count: int) -> list[int]:

@@ -1,8 +1,6 @@
-"""Sums of exponentials over blocks of samples, in float64, without keeping the samples."""
+"""Compiled log weights, the sizes of their blocks, and checks of what estimates are given."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -12,9 +10,7 @@ from bihm_repro.models.base import Model
 from bihm_repro.models.registry import Capability
 
 __all__ = [
-    "LogSumExp",
     "LogWeights",
-    "blocks",
     "block_shape",
     "check_data",
     "check_count",
@@ -25,27 +21,6 @@ __all__ = [
 # in cache when the next layer reads them.
 _BLOCK_FLOATS = 2**20
 _MOST_ROWS = 8192
-
-
-class LogSumExp:
-    """Running log of sum of exp, elementwise for an array of sums.
-
-    >>> total = LogSumExp(2)
-    >>> total.add(np.array([[0.0, 0.0], [1.0, 1.0]])).value
-    array([0.69314718, 1.69314718])
-    """
-
-    def __init__(self, size: int) -> None:
-        self.value = np.full(size, -np.inf)
-
-    def add(self, terms: np.ndarray) -> LogSumExp:
-        """Add the terms (size, n) to the sums."""
-        top = np.maximum(self.value, terms.max(axis=1))
-        safe = np.where(np.isfinite(top), top, 0.0)
-        total = np.exp(self.value - safe) + np.exp(terms - safe[:, None]).sum(axis=1)
-        with np.errstate(divide="ignore"):
-            self.value = safe + np.log(total)
-        return self
 
 
 class LogWeights:
@@ -77,12 +52,6 @@ def block_shape(model: Model, samples: int) -> tuple[int, int]:
     rows = int(max(64, min(_MOST_ROWS, _BLOCK_FLOATS // max([1, *model.layers]))))
     per_example = min(samples, 100 if samples <= 1000 else rows)
     return max(1, rows // per_example), per_example
-
-
-def blocks(total: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of consecutive blocks; the last may be smaller."""
-    for start in range(0, total, size):
-        yield start, min(total, start + size)
 
 
 def check_data(x: np.ndarray, dim: int, what: str = "x") -> np.ndarray:

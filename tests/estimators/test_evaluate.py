@@ -9,6 +9,8 @@ import pytest
 
 from bihm_repro.cli.main import main
 from bihm_repro.datasets.dataset import load_dataset
+from bihm_repro.estimators.evaluate import evaluate_run
+from bihm_repro.runs.layout import RunDirectory
 
 RECIPE = """
 dataset = "bars"
@@ -130,6 +132,33 @@ def test_options_win_over_the_recipe(run, capsys):
     out = capsys.readouterr().out
     assert "bars, valid split, 50 examples" in out and "K=     3" in out and "(K=20)" in out
     assert (run / "evaluation.json").read_bytes() == before
+
+
+def test_an_interrupted_evaluation_goes_on_from_the_blocks_that_are_done(run, evaluation):
+    computed = []
+
+    def stopping_at(title, stop):
+        def compute(estimator, numbers):
+            for number in numbers:
+                if (estimator.title, number) == (title, stop):
+                    raise KeyboardInterrupt
+                computed.append((estimator.title, number))
+                yield estimator.sums(number)
+
+        return lambda evaluation: compute
+
+    folder = RunDirectory(run)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_run(folder, compute_for=stopping_at("log-likelihood", 3))
+    assert computed[-1] == ("log-likelihood", 2)
+    assert sorted(path.name for path in (run / "blocks").iterdir()) == [
+        "2-log-Z.npz", "log-likelihood.npz"]
+    computed.clear()
+    result = evaluate_run(folder, compute_for=stopping_at("", 0))
+    assert computed[0] == ("log-likelihood", 3) and "2 log Z" not in dict(computed)
+    assert {name: result[name] for name in ("log_z2", "samples", "ess")} == {
+        name: evaluation[name] for name in ("log_z2", "samples", "ess")}
+    assert not (run / "blocks").exists()
 
 
 def test_the_trace_of_log_z2_is_written(run):
