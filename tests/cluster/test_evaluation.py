@@ -50,7 +50,7 @@ class Client:
             if self.submitted.count(numbers) <= self.deaths:
                 from distributed import KilledWorker
 
-                raise KilledWorker(str(numbers), None, 3, 3)
+                raise KilledWorker(str(numbers), None, 3)
             return [np.array([number]) for number in numbers]
 
         return Future(task)
