@@ -10,6 +10,13 @@ import pytest
 
 from benchmarks import report, worker
 from benchmarks.architectures import TINY, Case, cases, find_case
+from benchmarks.cluster_scaling import ratios
+from benchmarks.communication import (
+    gradient_bytes,
+    layer_parallel_bytes,
+    parameter_count,
+    rows_that_pay,
+)
 from benchmarks.contenders import CONTENDERS, ROOT, Contender, Worker, WorkerError
 from benchmarks.measure import interleaved
 from benchmarks.problem import (
@@ -182,3 +189,36 @@ def test_time_to_is_the_first_row_that_reaches_the_target_and_keeps_other_entrie
     written = json.loads((tmp_path / "bench.json").read_text())
     assert set(written["time_to"]) == {"rws", "ours"} and "update" in written
     assert written["time_to"]["ours"]["updates"] == 30
+
+
+def test_bytes_of_a_gradient_are_those_of_all_parameters():
+    for case in (TINY, find_case("adult-K10")):
+        values = initial_parameters(case)
+        assert parameter_count(case.sizes) == sum(value.size for value in values.values())
+        assert gradient_bytes(case.sizes) == sum(value.nbytes for value in values.values())
+
+
+def test_bytes_of_samples_are_a_bit_per_unit_and_a_float_per_layer():
+    assert layer_parallel_bytes([3, 9, 7], samples=10, batch=100) == 1000 * (16 // 8 + 2 * 4)
+    assert layer_parallel_bytes([3, 1], samples=1, batch=1) == 1 + 4
+    assert rows_that_pay(24, 28, 1000) == pytest.approx(1714.3, abs=0.1)
+    assert rows_that_pay(24, 28, 1000, devices=8) == pytest.approx(979.6, abs=0.1)
+
+
+def test_the_page_on_cost_has_the_numbers_of_the_paper_s_models():
+    page = (ROOT / "docs" / "howto" / "cost.md").read_text(encoding="utf-8")
+    sizes = {"MNIST": find_case("mnist-K10").sizes, "Web": find_case("web-K10").sizes,
+             "OCR letters": find_case("ocr_letters-K10").sizes,
+             "DNA": (180, 200, 150, 130, 100, 70, 50, 30, 20, 10),
+             "Connect4": (126, 300, 110, 50, 20), "Adult": find_case("adult-K10").sizes}
+    for name, layers in sizes.items():
+        sent = [gradient_bytes(layers), *(layer_parallel_bytes(layers, k, 100) for k in (10, 100))]
+        cells = [f"{name}, {len(layers) - 1} layers", f"{parameter_count(layers):,}",
+                 *(f"{count / 1e6:.2f} MB" for count in sent)]
+        assert f"| {' | '.join(cells)} |" in page
+
+
+def test_scaling_is_a_ratio_to_one_process():
+    assert ratios(10.0, [10.0, 6.25], [10.0, 12.5]) == [
+        {"workers": 1, "strong": 1.0, "efficiency": 1.0, "weak": 1.0},
+        {"workers": 2, "strong": 0.625, "efficiency": 0.8, "weak": 1.25}]
