@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,7 +109,9 @@ def _in_order(
     """
 
     def submit(numbers: tuple[int, ...]) -> Any:
-        return client.submit(block_sums, evaluation, place, estimator.title, numbers, pure=False)
+        return client.submit(
+            block_sums, evaluation, place, estimator.title, numbers, pure=False, retries=2
+        )
 
     under_way: deque[tuple[tuple[int, ...], Any]] = deque()
     while left or under_way:
@@ -120,7 +122,7 @@ def _in_order(
             numbers = tuple(left.popleft() for _ in range(min(count, len(left))))
             under_way.append((numbers, submit(numbers)))
         numbers, future = under_way.popleft()
-        yield from _result(future, lambda numbers=numbers: submit(numbers))
+        yield from _result(future, partial(submit, numbers))
 
 
 def _result(future: Any, again: Callable[[], Any]) -> list[np.ndarray]:

@@ -40,7 +40,7 @@ class Client:
     def nthreads(self):
         return {f"worker {number}": 1 for number in range(self.workers)}
 
-    def submit(self, function, content, place, title, numbers, pure):
+    def submit(self, function, content, place, title, numbers, pure, retries):
         self.submitted.append(numbers)
         self.open += 1
         self.most = max(self.most, self.open)
