@@ -107,6 +107,8 @@ def _settings(engine: str, compiler: str, blas: Blas | None) -> dict[str, str]:
         "gcc__cxxflags": "-O3 -fno-math-errno -fno-trapping-math",
         "allow_gc": "False",
         "base_compiledir": str(prepare_cache(engine)),
+        # Seconds to wait for the cache while another process compiles: workers start together.
+        "compile__timeout": "3600",
         "compute_test_value": "off",
     }
     if engine == "pytensor":
