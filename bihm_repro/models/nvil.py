@@ -83,14 +83,15 @@ class Nvil(HelmholtzMachine):
         for part in (*scores, prior):
             gradients.update(part.gradients(each))
         state, updates = [], []
-        for level, (signal, layer) in enumerate(zip(signals, drawn)):
+        for level, (signal, sample) in enumerate(zip(signals, drawn)):
             rest, found, new = self._less_baselines(level, signal, layers[level])
             gradients.update({w: g * share for w, g in found.items()})
-            gradients.update(layer.gradients((rest * share).astype(self.dtype)))
+            gradients.update(sample.gradients((rest * share).astype(self.dtype)))
             state += [variable for variable, _ in new]
             updates += new
         log_r = signals[0].reshape((x.shape[0], samples))
-        means = {k: v for part in (*scores, prior, *drawn) for k, v in part.input_means.items()}
+        parts: list[Any] = [*scores, prior, *drawn]
+        means = {k: v for part in parts for k, v in part.input_means.items()}
         monitors = {"log_p": log_mean_exp(log_r).sum()}
         return TrainingGraph(gradients, monitors, used, means, state, updates)
 
