@@ -106,14 +106,15 @@ def _from_run(run: RunDirectory, values: Parameters | None = None) -> Model:
 def _from_file(path: Path, values: Parameters) -> Model:
     meta, beside = values.meta, path.with_suffix(".json")
     recipe = Recipe.from_dict(meta["recipe"], source=str(path))
-    params, history = meta.get("params", {}), meta.get("history", {})
-    if not isinstance(params, dict) or not isinstance(history, dict):
+    params, history, names = (meta.get(key, {}) for key in ("params", "history", "feature_names"))
+    objects = isinstance(params, dict) and isinstance(history, dict)
+    if not objects or not all(isinstance(item, list) for item in (names or [], *history.values())):
         raise InputError(f"{path}: its meta is not that of a saved model")
     model = _new(recipe, params)
-    if meta.get("feature_names"):
+    if names:
         import numpy as np
 
-        model.feature_names_in_ = np.array([str(n) for n in meta["feature_names"]], dtype=object)
+        model.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
     rows = [dict(zip(history, row)) for row in zip(*history.values())]
     trained = read_json(beside) if path.parent == PRETRAINED and beside.is_file() else {}
     return _filled(model, recipe, values, rows, trained, str(path))

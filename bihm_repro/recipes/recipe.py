@@ -308,6 +308,8 @@ class Recipe:
         cls, content: Mapping[str, Any], source: str = "recipe", overrides: Iterable[str] = ()
     ) -> Recipe:
         """Check ``content`` (as read from TOML) and make a recipe of it."""
+        if not isinstance(content, Mapping):
+            raise InputError(f"{source}: a recipe is a table of settings, not {content!r:.40}")
         settings = copy.deepcopy(dict(content))
         for assignment in overrides:
             if assignment.strip().startswith("phases."):

@@ -94,3 +94,23 @@ def test_loading_and_sampling_do_not_import_the_engine():
             "print(sorted({'theano', 'pytensor', 'jax', 'sklearn'} & set(sys.modules)))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("recipe", 3),
+        ("recipe", "ab"),
+        ("params", []),
+        ("history", [1]),
+        ("history", {"epoch": True}),
+        ("feature_names", True),
+        ("feature_names", "abc"),
+    ],
+)
+def test_a_saved_model_with_a_wrong_record_is_refused(tmp_path, field, value):
+    values = storage.read_parameters(storage.PRETRAINED / "mushrooms.npz")
+    path = tmp_path / "mine.npz"
+    storage.write_parameters(path, values, {**values.meta, field: value})
+    with pytest.raises(InputError, match="mine.npz: (its meta is not that of|a recipe is a table)"):
+        load_model(path)

@@ -364,3 +364,9 @@ def test_an_unknown_name_lists_the_recipes():
     ):
         find_recipe("mushroom")
     assert find_recipe("some/where.toml") == Path("some/where.toml")
+
+
+@pytest.mark.parametrize("content", [3, "ab", [1], None])
+def test_a_recipe_that_is_no_table_is_one_line(content):
+    with pytest.raises(InputError, match="mine: a recipe is a table of settings, not"):
+        Recipe.from_dict(content, "mine")

@@ -14,9 +14,9 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 os.environ.setdefault("MPLBACKEND", "agg")
 
 MODULES = {
-    "recipes": "recipes", "records": "records", "archives": "archives", "hdf5": "data_files",
-    "imports": "imports", "downloads": "downloads", "pages": "pages", "states": "states",
-    "crashes": "crashes", "kills": "kills",
+    "recipes": "recipes", "records": "records", "archives": "archives", "models": "models",
+    "hdf5": "data_files", "imports": "imports", "downloads": "downloads", "pages": "pages",
+    "states": "states", "crashes": "crashes", "kills": "kills",
 }  # fmt: skip
 """The module of each group; those that import more come later, as forking them costs more."""
 SHOWN = 20

@@ -48,7 +48,7 @@ def _count(folder: Path, restart: bool) -> int:
 
 
 def _prepare(folder: Path) -> Prepared:
-    expected, paused = references(folder), folder / "paused"
+    expected, paused = references(folder, RECIPE, OTHER), folder / "paused"
     in_child(partial(_with_faults, paused, 200, "exit", False))
     if not RunDirectory(paused / "run").has_state:
         raise Failure("the run to be replaced has no state")

@@ -13,11 +13,11 @@ from bihm_repro.runs.layout import RunDirectory
 from tests.torture.crashes import _with_faults
 from tests.torture.harness import Case, Group, in_child
 from tests.torture.mutations import mutated_bytes, mutated_json
-from tests.torture.training import references, train
+from tests.torture.training import RECIPE, references, train
 
 
 def _prepare(folder: Path) -> list[Path]:
-    references(folder)
+    references(folder, RECIPE)
     found = []
     for point in (60, 140, 260):
         path = folder / f"paused-{point}"

@@ -151,11 +151,11 @@ def check_end(folder: Path, expected: dict[str, Any]) -> None:
             raise Failure(f"{name} differs: {found[name]!r:.200} where {value!r:.200} is expected")
 
 
-def references(folder: Path) -> dict[int, dict[str, Any]]:
+def references(folder: Path, *recipes: Recipe) -> dict[int, dict[str, Any]]:
     """Return the end states of the uninterrupted runs, by seed."""
     source_commit()  # asks git, once
     found = {}
-    for recipe in (RECIPE, OTHER):
+    for recipe in recipes:
         path = folder / f"reference-{recipe.seed}"
         train(path, recipe)
         found[recipe.seed] = end_state(path)
