@@ -14,6 +14,7 @@ from bihm_repro import __version__
 from bihm_repro.datasets.dataset import Dataset, load_dataset
 from bihm_repro.engine.symbolic import engine, version
 from bihm_repro.errors import InputError
+from bihm_repro.estimators.annealing import estimate_log_z
 from bihm_repro.estimators.blocks import Compute, Estimator, ProgressFiles, here, run_estimator
 from bihm_repro.estimators.effective_sample_size import EffectiveSampleSizeEstimator
 from bihm_repro.estimators.log_likelihood import LogLikelihoodEstimator
@@ -64,7 +65,8 @@ def estimators_of(
     if settings.z_samples and model.can(Capability.LOG_Z2):
         found.append(LogZ2Estimator(model, settings.z_samples, settings.z_inner, seed))
     found.append(LogLikelihoodEstimator(model, x, settings.samples, seed))
-    if settings.ess_samples and not model.can(Capability.EXACT_LOG_P):
+    without_latents = model.can(Capability.EXACT_LOG_P) or model.can(Capability.LOG_Z)
+    if settings.ess_samples and not without_latents:
         rows = random_rows(x, settings.ess_examples, seed)
         found.append(EffectiveSampleSizeEstimator(model, rows, settings.ess_samples, seed))
     return {estimator.title: estimator for estimator in found}
@@ -86,6 +88,9 @@ def evaluate_model(
     log_z2, ess = found.get(LogZ2Estimator.title), found.get(EffectiveSampleSizeEstimator.title)
     star = model.can(Capability.P_STAR)
     result: dict[str, Any] = {"log_z2": log_z2.summary()} if log_z2 else {}
+    if settings.z_samples and model.can(Capability.LOG_Z):
+        steps = max(1, settings.z_samples // 100)
+        result["log_z"] = estimate_log_z(model, 100, steps, seed=seed).summary()
     result["samples"] = {
         str(k): _without(
             estimate.with_log_z2(log_z2.value if log_z2 else None).summary(),

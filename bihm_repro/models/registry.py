@@ -36,6 +36,7 @@ class Capability(Enum):
 
     P_STAR = "p*"
     LOG_Z2 = "2 log Z"
+    LOG_Z = "log Z by annealed importance sampling"
     EXACT_LOG_P = "exact log p"
     ANCESTRAL = "ancestral samples"
     GIBBS = "Gibbs sampling of p*"
@@ -130,7 +131,7 @@ register(
     "bihm_repro.models.bihm:BidirectionalHelmholtzMachine",
     title="BiHM",
     sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
-    capabilities=set(Capability) - {Capability.EXACT_LOG_P},
+    capabilities=set(Capability) - {Capability.EXACT_LOG_P, Capability.LOG_Z},
     settings=_LAYERS,
 )
 register(
@@ -181,5 +182,12 @@ register(
     title="NADE",
     sampler="bihm_repro.samplers.nade:NadeSampler",
     capabilities={Capability.EXACT_LOG_P, Capability.ANCESTRAL},
+    defaults={"weights": "glorot", "bias": 0.0},
+)
+register(
+    "rbm",
+    "bihm_repro.models.rbm:RestrictedBoltzmannMachine",
+    title="RBM",
+    capabilities={Capability.LOG_Z},
     defaults={"weights": "glorot", "bias": 0.0},
 )

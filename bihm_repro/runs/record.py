@@ -149,6 +149,7 @@ EVALUATION: dict[str, Rule] = {
     "updates": ("an integer or null", lambda value: value is None or _is_count(value)),
     "samples": OBJECT,
     "log_z2": OBJECT,
+    "log_z": OBJECT,
     "ess": OBJECT,
 }
 ESTIMATE: dict[str, Rule] = {
@@ -223,8 +224,7 @@ def check_evaluation(content: Mapping[str, Any]) -> None:
         _check_estimates(entries, f"samples.{count}")
         if "log_p" not in entries:
             raise InputError(f"field 'samples.{count}.log_p' has no value")
-    if "log_z2" in content:
-        _check_estimates({"log_z2": content["log_z2"]}, "")
+    _check_estimates({name: content[name] for name in ("log_z2", "log_z") if name in content}, "")
     ess = content.get("ess", {})
     _check(ess, ESTIMATE, "ess.")
     _check_estimates({name: item for name, item in ess.items() if name not in ESTIMATE}, "ess")

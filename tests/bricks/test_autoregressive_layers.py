@@ -63,7 +63,11 @@ def compiled(inputs, outputs, dtype="float64"):
 
 def score_function(brick, prior):
     """(values, x, weight) to log-probabilities, input means, and the gradients in order."""
-    values, x, weight = T.matrix("v", "float64"), T.matrix("x", "float64"), T.vector("w", "float64")
+    values, x, weight = (
+        T.matrix("v", dtype="float64"),
+        T.matrix("x", dtype="float64"),
+        T.vector("w", dtype="float64"),
+    )
     score = brick.score(values, train=True) if prior else brick.score(values, x, train=True)
     gradients = score.gradients(weight)
     means = [mean for _, mean in score.input_means.values()]
@@ -119,7 +123,7 @@ def test_gradients_are_slopes(kind, prior):
 def test_a_sample_scores_and_differentiates_as_given_values(kind):
     """Three samples of each row of x; gradients as those of scoring them with x repeated."""
     brick = layer_of(kind, False)
-    x, weight = T.matrix("x", "float64"), T.vector("w", "float64")
+    x, weight = T.matrix("x", dtype="float64"), T.vector("w", dtype="float64")
     drawn = brick.sample(x, repeats=3, seed=1, counter=5, train=True)
     gradients = drawn.gradients(weight)
     run = compiled(

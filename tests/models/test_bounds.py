@@ -60,7 +60,7 @@ def test_the_expected_gradient_is_that_of_the_exact_bound(cls, samples):
     names = list(parameters)
     by_name = {p.name: g for p, g in graph.gradients.items()}
     run = function([x, draw], [by_name[name] for name in names], mode="FAST_COMPILE")
-    copies, calls = 300, 40
+    copies, calls = 400, 50
     found = [run(np.tile(X, (copies, 1)), call * graph.counters) for call in range(calls)]
     for i, name in enumerate(names):
         values = -np.array([gradients[i] for gradients in found]) / copies
