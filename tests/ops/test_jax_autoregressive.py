@@ -8,13 +8,7 @@ import pytest
 from bihm_repro.engine.symbolic import T
 from bihm_repro.ops.adam import CentredAdamUpdate
 from bihm_repro.ops.annealing import AnnealedWeights
-from bihm_repro.ops.autoregressive import (
-    NadeGradient,
-    SampleDarn,
-    SampleNade,
-    ScoreDarn,
-    ScoreNade,
-)
+from bihm_repro.ops.autoregressive import NadeGradient, SampleDarn, SampleNade, ScoreDarn, ScoreNade
 
 jax = pytest.importorskip("jax", reason="JAX is not in this environment")
 
