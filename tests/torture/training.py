@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.recipes.recipe import Recipe
-from bihm_repro.runs.layout import RunDirectory, log_columns, source_commit
+from bihm_repro.runs.layout import RunDirectory, log_columns
+from bihm_repro.runs.record import source_commit
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog
 from bihm_repro.training.extensions.stopping import EpochLimit
