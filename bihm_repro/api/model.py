@@ -47,13 +47,13 @@ class Model(Parameters):
 
     After ``fit``: ``n_features_in_``, ``feature_names_in_`` (of a DataFrame), ``seed_``,
     ``history_`` (one row per epoch) and ``best_valid_`` (validation log p of the parameters kept).
+    ``trained_`` of a loaded model says how it was trained: its run's progress and evaluation.
     """
 
     _recipe: Recipe | None = None
     _values: dict[str, np.ndarray] | None = None
     _symbolic: SymbolicModel | None = None
     _weights: tuple[int, Any] | None = None
-    trained_: dict[str, Any]
 
     # -- training
 
@@ -102,6 +102,7 @@ class Model(Parameters):
 
         self._recipe, self._values = recipe, found.values
         self._symbolic = self._weights = None
+        self.trained_: dict[str, Any] = {}
         self.n_features_in_ = self.sampler.data_dim
         vars(self).pop("feature_names_in_", None)
         if names is not None:
