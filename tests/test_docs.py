@@ -30,9 +30,9 @@ def test_the_tutorial_runs(monkeypatch):
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             assert cell["outputs"] == []        # outputs are made by the build
-            exec("".join(cell["source"]), names)
+            exec("".join(line for line in cell["source"] if line[0] != "%"), names)
     close = names["bars"].entropy + names["found"].log_p.mean()
-    assert -0.3 < close < 0.1       # nats; no model has an expected log p above minus the entropy
+    assert -0.15 < close < 0.1       # nats; no model has an expected log p above minus the entropy
     assert names["ess"].p_star.mean() > names["ess"].p.mean()
     matplotlib.pyplot.close("all")
 
