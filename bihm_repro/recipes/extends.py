@@ -79,7 +79,8 @@ def suggestion(value: Any, known: Iterable[str]) -> str:
 
 def _named(name: str) -> Path | None:
     paths = [folder / f"{name}.toml" for folder in recipe_folders()]
-    return next((path for path in paths if path.is_file()), None)
+    # os.path: a name that is too long is no file, and no error
+    return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def _extended(name: Any, path: Path) -> Path:
         )
     beside = path.parent / (name if name.endswith(".toml") else f"{name}.toml")
     found = None if name.endswith(".toml") else _named(name)
-    if found is None and not beside.is_file():
+    if found is None and not os.path.isfile(beside):
         raise InputError(
             f"{path}: extends = {name!r}: there is no such recipe in run_exps/ nor "
             f"{beside}{suggestion(name, recipe_names())}"

@@ -370,3 +370,13 @@ def test_an_unknown_name_lists_the_recipes():
 def test_a_recipe_that_is_no_table_is_one_line(content):
     with pytest.raises(InputError, match="mine: a recipe is a table of settings, not"):
         Recipe.from_dict(content, "mine")
+
+
+@pytest.mark.parametrize("ending", ["", ".toml"])
+def test_a_name_too_long_for_a_file_is_no_recipe(tmp_path, ending):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'extends = "{"é" * 300}{ending}"\n', encoding="utf-8")
+    with pytest.raises(InputError, match="there is no such recipe"):
+        Recipe.load(path)
+    with pytest.raises(InputError, match="no such recipe"):
+        find_recipe("é" * 300)
