@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bihm_repro.datasets.registry import EXACT, SPLITS, SURROGATE, UNCHECKED, DatasetInfo
+from bihm_repro.datasets.info import EXACT, SPLITS, SURROGATE, UNCHECKED, DatasetInfo
 from bihm_repro.errors import InputError
 
 __all__ = [

@@ -22,14 +22,8 @@ from bihm_repro.datasets import fetch as downloads
 from bihm_repro.datasets.checks import check_dataset, fingerprint_of_rows, fingerprint_of_splits
 from bihm_repro.datasets.dataset import Dataset, load_dataset
 from bihm_repro.datasets.hdf5 import write_fuel_file
-from bihm_repro.datasets.registry import (
-    EXACT,
-    GENERATED,
-    NOT_PUBLISHED_DRAW,
-    DatasetInfo,
-    Source,
-    dataset_info,
-)
+from bihm_repro.datasets.info import EXACT, GENERATED, NOT_PUBLISHED_DRAW, DatasetInfo, Source
+from bihm_repro.datasets.registry import dataset_info
 from bihm_repro.datasets.sources import read_source
 from bihm_repro.datasets.streams import fixed_sample
 from bihm_repro.errors import InputError, SetupError

@@ -24,15 +24,9 @@ from bihm_repro.datasets.checks import (
     fingerprint_of_splits,
 )
 from bihm_repro.datasets.hdf5 import Contents, read_fuel_file
+from bihm_repro.datasets.info import GENERATED, OWN, SPLITS
 from bihm_repro.datasets.readers import refusing
-from bihm_repro.datasets.registry import (
-    DATASETS,
-    GENERATED,
-    OWN,
-    SPLITS,
-    dataset_info,
-    remake_command,
-)
+from bihm_repro.datasets.registry import DATASETS, dataset_info, remake_command
 from bihm_repro.datasets.streams import fixed_sample, probabilities
 from bihm_repro.errors import InputError
 

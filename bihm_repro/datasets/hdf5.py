@@ -25,8 +25,8 @@ import h5py
 import numpy as np
 
 from bihm_repro.datasets.checks import check_header
+from bihm_repro.datasets.info import SPLITS
 from bihm_repro.datasets.readers import read_with_child, refusing
-from bihm_repro.datasets.registry import SPLITS
 from bihm_repro.errors import InputError
 from bihm_repro.files import written_atomically
 

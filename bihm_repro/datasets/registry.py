@@ -10,98 +10,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
+from bihm_repro.datasets.info import GENERATED, SPLITS, SURROGATE, UNCHECKED, DatasetInfo, Source
 from bihm_repro.errors import InputError
 
-__all__ = [
-    "DATASETS",
-    "EXACT",
-    "GENERATED",
-    "NAME",
-    "NOT_PUBLISHED_DRAW",
-    "OWN",
-    "SPLITS",
-    "SURROGATE",
-    "UNCHECKED",
-    "DatasetInfo",
-    "Source",
-    "dataset_info",
-    "remake_command",
-]
+__all__ = ["DATASETS", "NAME", "dataset_info", "remake_command"]
 
-# The values of ``exactness``.
-EXACT = "exact"
-SURROGATE = "surrogate"
-NOT_PUBLISHED_DRAW = "not the published draw"
-GENERATED = "generated"
-UNCHECKED = "unchecked"
-OWN = "own"
-
-
-@dataclass(frozen=True)
-class Source:
-    """Files of one format that together make a data set.
-
-    ``files`` maps a part (``all``, or ``train``/``valid``/``test``) to an address; an address
-    without a scheme is a file name, looked for in the download folder and in the mirror.
-    """
-
-    kind: str
-    """A key of ``READERS`` in :mod:`bihm_repro.datasets.readers`, or ``wheel``."""
-    files: Mapping[str, str]
-    sha256: Mapping[str, str] = field(default_factory=dict)
-    """Published digests, by part."""
-
-    def file_name(self, part: str) -> str:
-        """Return the name that the file of ``part`` has in a mirror and in the download folder."""
-        return PurePosixPath(self.files[part]).name
-
-    @property
-    def is_public(self) -> bool:
-        """Whether the files have addresses, rather than names only."""
-        return all("://" in address for address in self.files.values())
-
-    def __str__(self) -> str:
-        """Return the first file's name, and how many files there are besides."""
-        first, *others = [self.file_name(part) for part in self.files]
-        return f"{first} and {len(others)} more" if others else first
-
-
-@dataclass(frozen=True)
-class DatasetInfo:
-    """What is known of a data set before any file of it is read."""
-
-    name: str
-    dim: int
-    sizes: Mapping[str, int]
-    """Examples in train, valid and test."""
-    title: str
-    citation: str
-    image_shape: tuple[int, int] | None = None
-    grey: bool = False
-    """Whether the values are grey levels 0..255, the probabilities of binary pixels."""
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """By split, or by ``train+valid`` where only the union is known."""
-    surrogate_fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """Those of a partition that is not the published one."""
-    sources: tuple[Source, ...] = ()
-    exactness: str = EXACT
-    note: str = ""
-    """What has to be said beside a number on this set."""
-    by_hand: str = ""
-    """How to get the set where no address has it."""
-
-    @property
-    def unverified(self) -> list[str]:
-        """The splits whose content cannot be compared with a fingerprint."""
-        known = {part for name in self.fingerprints for part in name.split("+")}
-        return [name for name in self.sizes if name not in known]
-
-
-SPLITS = ("train", "valid", "test")
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 """What the name of an imported data set must match."""
 _MNIST = (

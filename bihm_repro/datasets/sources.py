@@ -27,7 +27,7 @@ import numpy as np
 from bihm_repro.datasets import readers
 from bihm_repro.datasets.checks import check_shapes
 from bihm_repro.datasets.fetch import check_sha256
-from bihm_repro.datasets.registry import SPLITS, DatasetInfo, Source
+from bihm_repro.datasets.info import SPLITS, DatasetInfo, Source
 from bihm_repro.errors import InputError, SetupError
 
 __all__ = ["read_source", "without_leaks"]

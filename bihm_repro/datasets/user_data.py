@@ -35,7 +35,8 @@ from bihm_repro.datasets.checks import (
 from bihm_repro.datasets.convert import CONVERTER_VERSION
 from bihm_repro.datasets.dataset import Dataset, load_dataset
 from bihm_repro.datasets.hdf5 import image_shape_of, read_fuel_file, write_fuel_file
-from bihm_repro.datasets.registry import DATASETS, NAME, OWN, SPLITS
+from bihm_repro.datasets.info import OWN, SPLITS
+from bihm_repro.datasets.registry import DATASETS, NAME
 from bihm_repro.datasets.streams import shuffled_order
 from bihm_repro.datasets.tables import TABLES, ImportOptions, Say, read_table
 from bihm_repro.errors import InputError

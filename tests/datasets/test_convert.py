@@ -19,7 +19,8 @@ import scipy.io
 from bihm_repro.datasets import fetch, load_dataset, sources
 from bihm_repro.datasets.checks import fingerprint_of_rows
 from bihm_repro.datasets.convert import convert
-from bihm_repro.datasets.registry import DATASETS, DatasetInfo, Source
+from bihm_repro.datasets.info import DatasetInfo, Source
+from bihm_repro.datasets.registry import DATASETS
 from bihm_repro.errors import SetupError
 
 RANDOM = np.random.default_rng(0)

@@ -12,7 +12,8 @@ import pytest
 import scipy.io
 
 from bihm_repro.datasets import checks, readers
-from bihm_repro.datasets.registry import DATASETS, DatasetInfo, Source
+from bihm_repro.datasets.info import DatasetInfo, Source
+from bihm_repro.datasets.registry import DATASETS
 from bihm_repro.datasets.sources import read_source
 from bihm_repro.errors import InputError
 
