@@ -43,8 +43,8 @@ class PauseAtEpoch(Extension):
 
 def train_updates(path: str) -> None:
     model = build_model(ModelRecipe(layers=LAYERS), 16, seed=1)
-    x, draw = T.matrix("x", dtype="float32"), T.lscalar("draw")
-    sample = function([x, draw], model.infer(x, 5, 2, draw).layers[0])
+    x, counter = T.matrix("x", dtype="float32"), T.lscalar("counter")
+    sample = function([x, counter], model.infer(x, 5, 2, counter).layers[0])
     update = compile_update(model, TrainingRecipe(), Phase(samples=5), 7)
     batches = draw_bars(500, 0).reshape(10, 50, 16).astype(np.float32)
     first = np.array(sample(batches[0], 0))

@@ -11,16 +11,16 @@ __all__ = ["assert_gradients_are_slopes", "compiled"]
 
 
 def compiled(model, samples, seed=5):
-    """Gradients and monitors of one update as a function of x and the draw."""
-    x, draw = T.matrix("x", dtype=model.dtype), T.lscalar("draw")
-    graph = model.training_graph(x, samples, seed, draw)
+    """Gradients and monitors of one update as a function of x and the counter."""
+    x, counter = T.matrix("x", dtype=model.dtype), T.lscalar("counter")
+    graph = model.training_graph(x, samples, seed, counter)
     outputs = [graph.gradients[p] for p in model.parameters] + list(graph.monitors.values())
     # The reference in numpy needs no compiler, and a compilation would take most of the time.
     options = {"mode": "FAST_COMPILE"} if model.dtype == "float64" else {}
-    run = function([x, draw], outputs, **options)
+    run = function([x, counter], outputs, **options)
 
-    def call(x, draw=0):
-        found = run(np.asarray(x, model.dtype), draw)
+    def call(x, counter=0):
+        found = run(np.asarray(x, model.dtype), counter)
         names = [p.name for p in model.parameters] + list(graph.monitors)
         return dict(zip(names, found))
 

@@ -39,7 +39,7 @@ class ChainLayer(Layer):
         logits, before, columns = self._linear(x), 0 * x[:, :1], []
         for j in range(self.units):
             column = logits[:, j : j + 1] + self.c[j] * before
-            before = sample_layer(column, repeats=1, seed=seed, draw=counter + j).sample
+            before = sample_layer(column, repeats=1, seed=seed, counter=counter + j).sample
             columns.append(before)
         values = T.concatenate(columns, axis=1)
         return Sample(values, *self.score(values, x))

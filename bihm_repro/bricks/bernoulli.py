@@ -85,7 +85,7 @@ class BernoulliLayer(Layer):
         single = isinstance(repeats, int) and repeats == 1
         wants = "nothing" if not train else "residual" if single else "mean"
         features, given = self._arguments(x)
-        drawn = sample_layer(*given, repeats=repeats, seed=seed, draw=counter, wants=wants)
+        drawn = sample_layer(*given, repeats=repeats, seed=seed, counter=counter, wants=wants)
 
         def gradients(weight) -> dict:
             if single:
@@ -131,7 +131,7 @@ class FactorisedPrior(Prior):
 
     def sample(self, rows: Any, *, seed: int, counter: Any) -> Sample:
         """See ``Prior.sample``."""
-        drawn = sample_layer(self.b.dimshuffle("x", 0), repeats=rows, seed=seed, draw=counter)
+        drawn = sample_layer(self.b.dimshuffle("x", 0), repeats=rows, seed=seed, counter=counter)
         return Sample(drawn.sample, drawn.log_q, lambda w: self._gradients(drawn.sample, w))
 
     def score(self, values: Any, *, train: bool = False) -> Score:

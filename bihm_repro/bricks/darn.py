@@ -93,7 +93,7 @@ class DarnLayer(_Darn, Layer):
         """See ``Layer.sample``."""
         x, base = self.prepare(x)
         drawn = sample_darn(
-            base, self._within, repeats=repeats, seed=seed, draw=counter, wants_residual=train
+            base, self._within, repeats=repeats, seed=seed, counter=counter, wants_residual=train
         )
 
         def gradients(weight) -> dict:
@@ -144,7 +144,7 @@ class DarnPrior(_Darn, Prior):
         """See ``Prior.sample``."""
         base = self.b.dimshuffle("x", 0)
         drawn = sample_darn(
-            base, self._within, repeats=rows, seed=seed, draw=counter, wants_residual=True
+            base, self._within, repeats=rows, seed=seed, counter=counter, wants_residual=True
         )
         return Sample(
             drawn.sample,

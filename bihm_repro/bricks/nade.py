@@ -101,7 +101,7 @@ class NadeLayer(_Nade, Layer):
             self.V,
             repeats=repeats,
             seed=seed,
-            draw=counter,
+            counter=counter,
             wants_residual=train,
         )
 
@@ -170,7 +170,7 @@ class NadePrior(_Nade, Prior):
     def sample(self, rows: Any, *, seed: int, counter: Any) -> Sample:
         """See ``Prior.sample``."""
         arrays = self.b.dimshuffle("x", 0), self.c.dimshuffle("x", 0), self.R, self.V
-        drawn = sample_nade(*arrays, repeats=rows, seed=seed, draw=counter, wants_residual=True)
+        drawn = sample_nade(*arrays, repeats=rows, seed=seed, counter=counter, wants_residual=True)
         return Sample(
             drawn.sample,
             drawn.log_q,

@@ -109,7 +109,7 @@ class GaussianAutoencoder(Model):
         drawn: list[GaussianSample] = []
         below, repeats = x, samples
         for i, layer in enumerate(self.q):
-            noise = standard_normal(x, layer.units, repeats=samples, seed=seed, draw=counter + i)
+            noise = standard_normal(x, layer.units, repeats=samples, seed=seed, counter=counter + i)
             drawn.append(layer.sample(below, noise, repeats=repeats))
             below, repeats = drawn[-1].sample, 1
         return drawn

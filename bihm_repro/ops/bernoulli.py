@@ -81,22 +81,22 @@ class SampleLayer(_LayerOp):
         self.affine, self.wants = affine, wants
 
     def make_node(self, *inputs) -> Apply:
-        """Inputs: (x, W, b) or (logits), then repeats, seed, draw."""
+        """Inputs: (x, W, b) or (logits), then repeats, seed, counter."""
         arrays = [T.as_tensor_variable(v) for v in inputs[:-3]]
-        whole = [T.cast(T.as_tensor_variable(v), "int64") for v in inputs[-3:]]
+        integers = [T.cast(T.as_tensor_variable(v), "int64") for v in inputs[-3:]]
         kind = arrays[0].dtype
         outputs = [T.matrix(dtype=kind), T.vector(dtype=kind)]
         if self.wants != "nothing":
             outputs.append(T.matrix(dtype=kind))
-        return Apply(self, arrays + whole, outputs)
+        return Apply(self, arrays + integers, outputs)
 
     def perform(self, node, inputs, storage) -> None:
         """The numpy reference."""
-        *arrays, repeats, seed, draw = inputs
+        *arrays, repeats, seed, counter = inputs
         logits = self._logits(arrays)
         rows = np.repeat(logits, int(repeats), axis=0)
         mean = sigmoid(rows)
-        u = uniform(int(seed), int(draw), *rows.shape)
+        u = uniform(int(seed), int(counter), *rows.shape)
         sample = (u < mean).astype(logits.dtype)
         storage[0][0] = sample
         storage[1][0] = row_log_probability(sample, rows)
@@ -109,8 +109,8 @@ class SampleLayer(_LayerOp):
         """The same in JAX; ``repeats`` has to be known when the graph is compiled."""
         from bihm_repro.ops import jax_forms
 
-        *arrays, repeats, seed, draw = inputs
-        return jax_forms.sample_layer(tuple(arrays), repeats, seed, draw, self.wants)
+        *arrays, repeats, seed, counter = inputs
+        return jax_forms.sample_layer(tuple(arrays), repeats, seed, counter, self.wants)
 
     def infer_shape(self, *arguments) -> list[tuple]:
         """Rows are inputs times repeats; units come from the weights."""
@@ -123,7 +123,7 @@ class SampleLayer(_LayerOp):
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel on row-major arrays."""
         self.require_float32(node)
-        *arrays, repeats, seed, draw = inputs
+        *arrays, repeats, seed, counter = inputs
         x, weights, bias = self._pointers(arrays)
         units = arrays[1] if self.affine else arrays[0]
         residual = f"bihm::floats({outputs[2]})" if self.wants == "residual" else "NULL"
@@ -143,7 +143,7 @@ class SampleLayer(_LayerOp):
         if (ok) {{
             Py_BEGIN_ALLOW_THREADS
             ok = bihm::sample_layer({x}, {weights}, {bias}, n, inputs, units, repeats,
-                bihm::draw_key(bihm::whole({seed}), bihm::whole({draw})),
+                bihm::draw_key(bihm::whole({seed}), bihm::whole({counter})),
                 bihm::floats({outputs[0]}), bihm::floats({outputs[1]}), {residual}, {mean});
             Py_END_ALLOW_THREADS
         }}
@@ -229,7 +229,7 @@ def _check_shapes(arrays: list[str]) -> str:
             f"PyArray_DIMS({bias})[0] == PyArray_DIMS({weights})[1];")
 
 
-def sample_layer(x, weights=None, bias=None, *, repeats=1, seed, draw,
+def sample_layer(x, weights=None, bias=None, *, repeats=1, seed, counter,
                  wants: str = "nothing") -> Sampled:
     """Draw a Bernoulli layer.
 
@@ -238,12 +238,12 @@ def sample_layer(x, weights=None, bias=None, *, repeats=1, seed, draw,
     x : (n, inputs), or the logits (n, units) where no weights are given
     weights, bias : (inputs, units) and (units,)
     repeats : samples drawn for each row of ``x``; row ``i`` gives rows ``i * repeats ...``
-    seed, draw : which random numbers; see ``random_numbers``
+    seed, counter : which random numbers; see ``random_numbers``
     wants : ``"residual"`` (n * repeats, units), ``"mean"`` (n, units) or ``"nothing"``
     """
     affine = weights is not None
     arrays = (x, weights, bias) if affine else (x,)
-    outputs = SampleLayer(affine, wants)(*arrays, repeats, seed, draw)
+    outputs = SampleLayer(affine, wants)(*arrays, repeats, seed, counter)
     return Sampled(outputs[0], outputs[1], outputs[2] if wants != "nothing" else None)
 
 

@@ -11,10 +11,10 @@ from bihm_repro.ops.jax_random_numbers import uniform
 __all__ = ["nade_gradient", "sample_darn", "sample_nade", "score_darn", "score_nade"]
 
 
-def sample_darn(base, a, repeats, seed, draw, *, wants_residual: bool) -> tuple:
+def sample_darn(base, a, repeats, seed, counter, *, wants_residual: bool) -> tuple:
     """See ``autoregressive.sample_darn``."""
     logits, a = repeated(base, int(repeats)), jnp.triu(a, 1)
-    u = uniform(seed, draw, *logits.shape)
+    u = uniform(seed, counter, *logits.shape)
 
     def step(logits, unit):
         i, u_i, weights = unit
@@ -31,10 +31,10 @@ def score_darn(values, base, a, wants_residual: bool):
     return _scored(values, base + values @ jnp.triu(a, 1), wants_residual)
 
 
-def sample_nade(base, start, into, out, repeats, seed, draw, *, wants_residual: bool) -> tuple:
+def sample_nade(base, start, into, out, repeats, seed, counter, *, wants_residual: bool) -> tuple:
     """See ``autoregressive.sample_nade``."""
     base, start = repeated(base, int(repeats)), repeated(start, int(repeats))
-    u = uniform(seed, draw, *base.shape)
+    u = uniform(seed, counter, *base.shape)
 
     def step(hidden, unit):
         base_i, u_i, into_i, out_i = unit

@@ -43,12 +43,12 @@ def row_log_probability(values, logits, mean):
     return (values * logits - softplus).sum(axis=1)
 
 
-def sample_layer(arrays: tuple, repeats, seed, draw, wants: str) -> tuple:
+def sample_layer(arrays: tuple, repeats, seed, counter, wants: str) -> tuple:
     """``arrays`` is (x, W, b) or (logits,); see ``bernoulli.sample_layer``."""
     logits = _logits(arrays)
     rows = repeated(logits, int(repeats))
     mean = jax.nn.sigmoid(rows)
-    sample = (uniform(seed, draw, *rows.shape) < mean).astype(rows.dtype)
+    sample = (uniform(seed, counter, *rows.shape) < mean).astype(rows.dtype)
     outputs = sample, row_log_probability(sample, rows, mean)
     if wants == "residual":
         return *outputs, mean - sample

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-__all__ = ["threefry2x32", "draw_key", "random_bits", "uniform"]
+__all__ = ["threefry2x32", "counter_key", "random_bits", "uniform"]
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -37,24 +37,24 @@ def _words(number) -> tuple:
     return low, (number >> 32).astype(jnp.uint32)
 
 
-def draw_key(seed, draw) -> tuple:
-    """Return the key of draw number ``draw`` under ``seed``."""
-    return threefry2x32(_words(seed), _words(draw))
+def counter_key(seed, counter) -> tuple:
+    """Return the key of ``counter`` under ``seed``."""
+    return threefry2x32(_words(seed), _words(counter))
 
 
-def random_bits(seed, draw, rows: int, columns: int):
+def random_bits(seed, counter, rows: int, columns: int):
     """Return random 32-bit words of shape ``(rows, columns)``, both Python integers."""
     if rows < 1 or columns < 1:
         raise ValueError(f"{rows} rows of {columns} random numbers: a count is below 1")
     blocks = -(-columns // 16)
     slots = jnp.broadcast_to(jnp.arange(blocks * 8, dtype=jnp.uint32), (rows, blocks * 8))
     lines = jnp.broadcast_to(jnp.arange(rows, dtype=jnp.uint32)[:, None], slots.shape)
-    words = threefry2x32(draw_key(seed, draw), (slots, lines))
+    words = threefry2x32(counter_key(seed, counter), (slots, lines))
     paired = jnp.stack([word.reshape(rows, blocks, 8) for word in words], axis=2)
     return paired.reshape(rows, blocks * 16)[:, :columns]
 
 
-def uniform(seed, draw, rows: int, columns: int):
+def uniform(seed, counter, rows: int, columns: int):
     """Return float32 ``(rows, columns)``: midpoints of 2**23 equal parts of (0, 1)."""
-    bits = random_bits(seed, draw, rows, columns)
+    bits = random_bits(seed, counter, rows, columns)
     return ((bits >> 9).astype(jnp.float32) + jnp.float32(0.5)) * jnp.float32(2.0**-23)

@@ -44,26 +44,27 @@ class StandardNormal(FusedOp):
 
     counts = (1, 2)
 
-    def make_node(self, like, units, repeats, seed, draw) -> Apply:
-        """Inputs: a matrix, of which only rows and type matter, units, repeats, seed, draw."""
+    def make_node(self, like, units, repeats, seed, counter) -> Apply:
+        """Inputs: a matrix, of which only rows and type matter, units, repeats, seed, counter."""
         like = T.as_tensor_variable(like)
-        whole = [T.cast(T.as_tensor_variable(v), "int64") for v in (units, repeats, seed, draw)]
-        return Apply(self, [like, *whole], [T.matrix(dtype=like.dtype)])
+        integers = (units, repeats, seed, counter)
+        integers = [T.cast(T.as_tensor_variable(v), "int64") for v in integers]
+        return Apply(self, [like, *integers], [T.matrix(dtype=like.dtype)])
 
     def perform(self, node, inputs, storage) -> None:
         """The numpy reference."""
-        like, units, repeats, seed, draw = inputs
-        drawn = normal(int(seed), int(draw), len(like) * int(repeats), int(units))
+        like, units, repeats, seed, counter = inputs
+        drawn = normal(int(seed), int(counter), len(like) * int(repeats), int(units))
         storage[0][0] = drawn.astype(like.dtype)
 
-    def jax_form(self, like, units, repeats, seed, draw):
+    def jax_form(self, like, units, repeats, seed, counter):
         """The same numbers in JAX."""
         import jax.numpy as jnp
 
         from bihm_repro.ops import jax_random_numbers
 
         rows, blocks = like.shape[0] * int(repeats), -(-int(units) // 16)
-        words = jax_random_numbers.uniform(seed, draw, rows, 16 * blocks)
+        words = jax_random_numbers.uniform(seed, counter, rows, 16 * blocks)
         words = words.astype(jnp.float64).reshape(rows, blocks, 2, 8)
         radius, angle = jnp.sqrt(-2 * jnp.log(words[:, :, 0])), 2 * jnp.pi * words[:, :, 1]
         pairs = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)], axis=2)
@@ -82,7 +83,8 @@ class StandardNormal(FusedOp):
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel."""
         self.require_float32(node)
-        like, units, repeats, seed, draw = inputs
+        like, units, repeats, seed, counter = inputs
+        key = f"bihm::draw_key(bihm::whole({seed}), bihm::whole({counter}))"
         return f"""
         {{
         const npy_intp repeats = bihm::whole({repeats}), units = bihm::whole({units});
@@ -93,18 +95,18 @@ class StandardNormal(FusedOp):
         }}
         Py_BEGIN_ALLOW_THREADS
         bihm::standard_normal(rows, units,
-            bihm::draw_key(bihm::whole({seed}), bihm::whole({draw})), bihm::floats({outputs[0]}));
+            {key}, bihm::floats({outputs[0]}));
         Py_END_ALLOW_THREADS
         }}
         """
 
 
-def standard_normal(like, units, *, repeats=1, seed, draw):
+def standard_normal(like, units, *, repeats=1, seed, counter):
     """Noise of shape (n * repeats, units), in the type of ``like``.
 
     Parameters
     ----------
     like : (n, anything), a variable that no gradient is taken through, such as the data
-    seed, draw : which random numbers; see ``random_numbers``
+    seed, counter : which random numbers; see ``random_numbers``
     """
-    return StandardNormal()(like, units, repeats, seed, draw)
+    return StandardNormal()(like, units, repeats, seed, counter)

@@ -1,7 +1,7 @@
 """Counter-based random numbers: Threefry-2x32 with 20 rounds (Salmon et al., 2011).
 
-Every draw is a pure function of (seed, draw, row, column). A block's key is the cipher of the
-draw's number under the seed; its counter is (slot, row), where a slot gives two 32-bit words.
+Every number is a pure function of (seed, counter, row, column). The key of a call is the cipher of
+its counter under the seed; the cipher then encrypts (slot, row), and a slot gives two 32-bit words.
 Columns are taken sixteen at a time, so that eight vector lanes hold eight slots: lane ``j`` gives
 column ``j`` from its first word and column ``j + 8`` from its second. This numpy form is the
 reference; C and JAX give the same bits.
@@ -15,7 +15,7 @@ import numpy as np
 
 from bihm_repro.errors import InputError
 
-__all__ = ["threefry2x32", "draw_key", "random_bits", "uniform", "normal", "seed_for"]
+__all__ = ["threefry2x32", "counter_key", "random_bits", "uniform", "normal", "seed_for"]
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
@@ -40,18 +40,18 @@ def threefry2x32(key: tuple, counter: tuple) -> tuple[np.ndarray, np.ndarray]:
     return x0, x1
 
 
-def draw_key(seed: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
-    """The key of draw number ``draw`` under ``seed``."""
-    for name, value in (("seed", seed), ("draw", draw)):
+def counter_key(seed: int, counter: int) -> tuple[np.ndarray, np.ndarray]:
+    """The key of ``counter`` under ``seed``."""
+    for name, value in (("seed", seed), ("counter", counter)):
         if not 0 <= value < 2**63:
-            raise InputError(f"{name} is {value}: a whole number from 0 up to 2**63 is needed")
+            raise InputError(f"{name} is {value}: an integer from 0 up to 2**63 is needed")
     key = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
-    return threefry2x32(key, (np.uint32(draw & 0xFFFFFFFF), np.uint32(draw >> 32)))
+    return threefry2x32(key, (np.uint32(counter & 0xFFFFFFFF), np.uint32(counter >> 32)))
 
 
-def random_bits(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
+def random_bits(seed: int, counter: int, rows: int, columns: int) -> np.ndarray:
     """Random 32-bit words of shape ``(rows, columns)``."""
-    key, blocks = draw_key(int(seed), int(draw)), -(-columns // 16)
+    key, blocks = counter_key(int(seed), int(counter)), -(-columns // 16)
     slots = np.arange(blocks * 8, dtype=np.uint32)
     bits = np.empty((rows, blocks, 2, 8), dtype=np.uint32)
     # Parts that stay in the cache while the cipher goes over them a hundred times.
@@ -64,26 +64,26 @@ def random_bits(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
     return bits.reshape(rows, blocks * 16)[:, :columns]
 
 
-def uniform(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
+def uniform(seed: int, counter: int, rows: int, columns: int) -> np.ndarray:
     """Uniform float32 of shape ``(rows, columns)``: midpoints of 2**23 equal parts of (0, 1).
 
     Midpoints, so that neither 0 nor 1 comes up: a unit of probability 0 is never drawn, one of
     probability 1 always.
     """
-    bits = random_bits(seed, draw, rows, columns)
+    bits = random_bits(seed, counter, rows, columns)
     return ((bits >> np.uint32(9)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-23)
 
 
-def normal(seed: int, draw: int, rows: int, columns: int) -> np.ndarray:
+def normal(seed: int, counter: int, rows: int, columns: int) -> np.ndarray:
     """Standard normal float32 of shape ``(rows, columns)``; see ``ops.normal``."""
     blocks = -(-columns // 16)
-    words = uniform(seed, draw, rows, 16 * blocks).astype(np.float64).reshape(rows, blocks, 2, 8)
+    words = uniform(seed, counter, rows, 16 * blocks).astype(np.float64).reshape(rows, blocks, 2, 8)
     radius, angle = np.sqrt(-2 * np.log(words[:, :, 0])), 2 * np.pi * words[:, :, 1]
     pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
     return pairs.reshape(rows, 16 * blocks)[:, :columns].astype(np.float32)
 
 
 def seed_for(seed: int, purpose: str) -> int:
-    """A 31-bit seed for one purpose, so that e.g. training and evaluation share no draw."""
-    word, _ = draw_key(int(seed), zlib.crc32(purpose.encode()))
+    """A 31-bit seed for one purpose, so that e.g. training and evaluation share no numbers."""
+    word, _ = counter_key(int(seed), zlib.crc32(purpose.encode()))
     return int(word) & _MAXIMUM

@@ -61,10 +61,10 @@ def test_both_directions_are_normalised_and_equal_to_the_samplers(layers):
 def test_estimates_of_log_p_and_2_log_z_come_to_the_exact_ones(layers):
     model, settings = machine(layers)
     _, joint, log_q = exact(model, settings)
-    x, rows, draw = T.matrix(dtype="float64"), T.lscalar(), T.lscalar()
-    log_r, _ = model.log_weights(x, 4000, 1, draw)
-    outer, inner, _ = model.log_z_terms(rows, 1, 2, draw)
-    found, terms = function([x, rows, draw], [log_r, outer + inner[:, 0] / 2],
+    x, rows, counter = T.matrix(dtype="float64"), T.lscalar(), T.lscalar()
+    log_r, _ = model.log_weights(x, 4000, 1, counter)
+    outer, inner, _ = model.log_z_terms(rows, 1, 2, counter)
+    found, terms = function([x, rows, counter], [log_r, outer + inner[:, 0] / 2],
                             mode="FAST_COMPILE")(states(3), 20000, 0)
     weights = np.exp(found - log_sum_exp(joint, axis=1)[:, None])
     errors = weights.std(axis=1, ddof=1) / np.sqrt(4000)
@@ -120,10 +120,10 @@ def test_the_sleep_term_of_a_bihm_is_added_to_the_gradient_of_q(sleep):
     """With one sample the control variate removes q's own gradient; what is left is exact."""
     model, settings = machine("darn at the data and on top")
     _, joint, _ = exact(model, settings)
-    x, draw = T.matrix(dtype="float64"), T.lscalar()
-    graph = model.training_graph(x, 1, 3, draw, sleep=sleep)
+    x, counter = T.matrix(dtype="float64"), T.lscalar()
+    graph = model.training_graph(x, 1, 3, counter, sleep=sleep)
     assert graph.counters == (2 if sleep == 0 else 5)
-    run = function([x, draw], graph.gradients[model.q[0].W], mode="FAST_COMPILE")
+    run = function([x, counter], graph.gradients[model.q[0].W], mode="FAST_COMPILE")
     rows = np.tile(states(3), (50, 1))
     found = np.array([run(rows, 5 * call) for call in range(40)])
     if not sleep:

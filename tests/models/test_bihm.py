@@ -28,9 +28,9 @@ def machine(sizes, seed=0, scale=0.7, dtype="float64", **settings):
     return model
 
 
-def textbook_gradients(model, x, samples, seed, draw, control_variate):
+def textbook_gradients(model, x, samples, seed, counter, control_variate):
     """Algorithm 1 as one would write it: repeated x, log-probabilities, symbolic derivatives."""
-    layers = model.infer(x, samples, seed, draw).layers
+    layers = model.infer(x, samples, seed, counter).layers
     rows = T.repeat(x, samples, axis=0)
 
     def log_bernoulli(values, layer, inputs):
@@ -55,11 +55,11 @@ def textbook_gradients(model, x, samples, seed, draw, control_variate):
 @pytest.mark.parametrize("control_variate", [True, False])
 def test_fused_gradients_equal_the_textbook_graph(sizes, control_variate):
     model = machine(sizes)
-    x, draw = T.matrix(dtype="float64"), T.lscalar()
-    graph = model.training_graph(x, 7, 3, draw, control_variate=control_variate)
+    x, counter = T.matrix(dtype="float64"), T.lscalar()
+    graph = model.training_graph(x, 7, 3, counter, control_variate=control_variate)
     ours = [graph.gradients[p] for p in model.parameters]
-    theirs = textbook_gradients(model, x, 7, 3, draw, control_variate)
-    found = function([x, draw], ours + theirs, **IN_PYTHON)(X, 11)
+    theirs = textbook_gradients(model, x, 7, 3, counter, control_variate)
+    found = function([x, counter], ours + theirs, **IN_PYTHON)(X, 11)
     half = len(found) // 2
     for parameter, a, b in zip(model.parameters, found[:half], found[half:]):
         assert a == pytest.approx(b, rel=1e-5, abs=1e-9), parameter.name
@@ -69,11 +69,11 @@ def test_fused_gradients_equal_the_textbook_graph(sizes, control_variate):
 def test_deterministic_layers_inside_conditionals(activation):
     model = machine((5, 4, 3), layer_settings={"hidden": [6, 5], "activation": activation},
                     weights="glorot", bias=0.1)
-    x, draw = T.matrix(dtype="float64"), T.lscalar()
-    graph = model.training_graph(x, 4, 3, draw)
-    theirs = textbook_gradients(model, x, 4, 3, draw, True)
+    x, counter = T.matrix(dtype="float64"), T.lscalar()
+    graph = model.training_graph(x, 4, 3, counter)
+    theirs = textbook_gradients(model, x, 4, 3, counter, True)
     ours = [graph.gradients[p] for p in model.parameters]
-    found = function([x, draw], ours + theirs, **IN_PYTHON)(X, 2)
+    found = function([x, counter], ours + theirs, **IN_PYTHON)(X, 2)
     half = len(found) // 2
     assert len(graph.gradients) == half == len(model.parameters)
     for parameter, a, b in zip(model.parameters, found[:half], found[half:]):
@@ -84,10 +84,10 @@ def test_single_precision_agrees_with_double():
     results = []
     for dtype in ("float32", "float64"):
         model = machine((5, 4, 3), dtype=dtype)
-        x, draw = T.matrix(dtype=dtype), T.lscalar()
-        graph = model.training_graph(x, 6, 3, draw)
+        x, counter = T.matrix(dtype=dtype), T.lscalar()
+        graph = model.training_graph(x, 6, 3, counter)
         mode = IN_PYTHON if dtype == "float64" else {}
-        run = function([x, draw], [graph.gradients[p] for p in model.parameters], **mode)
+        run = function([x, counter], [graph.gradients[p] for p in model.parameters], **mode)
         results.append(run(X.astype(dtype), 5))
     for single, double in zip(*results):
         assert single == pytest.approx(double, rel=2e-4, abs=2e-5)
@@ -99,11 +99,11 @@ def gradient_draws():
     sizes = (3, 3, 2)
     x_value = np.array([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     model = machine(sizes, seed=4, scale=0.5, dtype="float32")
-    x, draw = T.matrix(), T.lscalar()
+    x, counter = T.matrix(), T.lscalar()
     found = {}
     for variate in (True, False):
-        graph = model.training_graph(x, 200, 9, draw, control_variate=variate)
-        run = function([x, draw], [T.concatenate([graph.gradients[p].flatten()
+        graph = model.training_graph(x, 200, 9, counter, control_variate=variate)
+        run = function([x, counter], [T.concatenate([graph.gradients[p].flatten()
                                                   for p in model.parameters])])
         found[variate] = np.array([run(x_value.astype(np.float32), i * graph.counters)[0]
                                    for i in range(300)])
@@ -140,11 +140,11 @@ def test_control_variate_reduces_the_variance(gradient_draws):
 
 def test_monitors_are_the_estimates_of_the_same_samples():
     model = machine((5, 4, 3))
-    x, draw = T.matrix(dtype="float64"), T.lscalar()
-    graph = model.training_graph(x, 50, 3, draw)
-    log_r, draws = model.log_weights(x, 50, 3, draw)
+    x, counter = T.matrix(dtype="float64"), T.lscalar()
+    graph = model.training_graph(x, 50, 3, counter)
+    log_r, draws = model.log_weights(x, 50, 3, counter)
     assert draws == graph.counters == 2
-    values = function([x, draw], [*graph.monitors.values(), log_r], **IN_PYTHON)(X, 0)
+    values = function([x, counter], [*graph.monitors.values(), log_r], **IN_PYTHON)(X, 0)
     log_p = (np.logaddexp.reduce(values[2], axis=1) - np.log(50)).sum()
     tilde = 2 * (np.logaddexp.reduce(values[2] / 2, axis=1) - np.log(50)).sum()
     assert list(graph.monitors) == ["log_p", "log_p_tilde_star"]

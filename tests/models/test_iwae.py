@@ -49,8 +49,8 @@ def test_one_sample_is_the_sampled_bound_of_the_vae():
         if name.startswith("p"):
             assert sampled[name] == pytest.approx(with_closed_form[name], abs=1e-12)
     many = np.tile(x, (200, 1))
-    difference = np.array([run_iwae(many, draw)["q0.mean.W"] - run_vae(many, draw)["q0.mean.W"]
-                           for draw in range(30)])
+    difference = np.array([run_iwae(many, i)["q0.mean.W"] - run_vae(many, i)["q0.mean.W"]
+                           for i in range(30)])
     error = difference.std(axis=0, ddof=1) / np.sqrt(30)
     assert np.all(np.abs(difference.mean(axis=0)) < 4.5 * error + 1e-9)
 
@@ -92,11 +92,11 @@ def test_two_layers_meet_quadrature():
 def test_noise_differs_between_layers_and_calls():
     """As many draws as layers, so that no noise is used twice."""
     model = tiny((2, 2), ((3,), (3,)))
-    x, draw = T.matrix("x", dtype="float64"), T.lscalar("draw")
-    graph = model.training_graph(x, 5, 0, draw)
+    x, counter = T.matrix("x", dtype="float64"), T.lscalar("counter")
+    graph = model.training_graph(x, 5, 0, counter)
     assert graph.counters == 2 and list(graph.monitors) == ["log_p"]
-    first, second = (d.sample for d in model.infer(x, 5, 0, draw))
-    found = function([x, draw], [first, second], mode="FAST_COMPILE")
+    first, second = (d.sample for d in model.infer(x, 5, 0, counter))
+    found = function([x, counter], [first, second], mode="FAST_COMPILE")
     a, b = found(states(3), 0), found(states(3), 2)
     assert a[0].shape == a[1].shape == (40, 2)
     assert not np.isclose(a[0], b[0]).any()

@@ -24,11 +24,11 @@ def tiny(seed, dtype="float64", scale=1.0):
 
 def gradients_of_calls(model, x, samples, calls, control_variate, seed=5):
     """Descent gradients of ``calls`` updates on ``x``, by name, (calls, *shape) each."""
-    rows, draw = T.matrix("x", dtype=model.dtype), T.lscalar("draw")
-    graph = model.training_graph(rows, samples, seed, draw, control_variate=control_variate)
+    rows, counter = T.matrix("x", dtype=model.dtype), T.lscalar("counter")
+    graph = model.training_graph(rows, samples, seed, counter, control_variate=control_variate)
     # The reference in numpy needs no compiler, and a compilation would take most of the time.
     options = {"mode": "FAST_COMPILE"} if model.dtype == "float64" else {}
-    run = function([rows, draw], [graph.gradients[p] for p in model.parameters], **options)
+    run = function([rows, counter], [graph.gradients[p] for p in model.parameters], **options)
     found = [run(x.astype(model.dtype), call * graph.counters) for call in range(calls)]
     return {p.name: np.array([g[i] for g in found], float)
             for i, p in enumerate(model.parameters)}
@@ -110,11 +110,11 @@ def test_single_precision_gives_the_same_gradients():
 def test_wake_sleep_and_next_call_share_no_draw():
     """L draws upwards, L + 1 downwards; the monitor is the estimate of log p with K samples."""
     model, exact = tiny(4, "float32")
-    x, draw = T.matrix("x"), T.lscalar("draw")
-    graph = model.training_graph(x, 5000, 0, draw)
+    x, counter = T.matrix("x"), T.lscalar("counter")
+    graph = model.training_graph(x, 5000, 0, counter)
     assert graph.counters == 2 * len(model.layers) + 1
     assert list(graph.monitors) == ["log_p"]
-    value = function([x, draw], graph.monitors["log_p"])(states(3).astype(np.float32), 0)
+    value = function([x, counter], graph.monitors["log_p"])(states(3).astype(np.float32), 0)
     assert value == pytest.approx(exact.log_p().sum(), abs=0.3)
 
 

@@ -74,10 +74,10 @@ def test_analytic_bound_is_the_mean_of_the_sampled_one():
     model = tiny()
     x = states(3)[:4]
     found = compiled(model, 20_000)(x)
-    symbol, draw = T.matrix("x", dtype="float64"), T.lscalar("draw")
-    log_r, draws = model.log_weights(symbol, 20_000, 8, draw)
+    symbol, counter = T.matrix("x", dtype="float64"), T.lscalar("counter")
+    log_r, draws = model.log_weights(symbol, 20_000, 8, counter)
     assert draws == 1
-    log_r = function([symbol, draw], log_r, mode="FAST_COMPILE")(x, 0)
+    log_r = function([symbol, counter], log_r, mode="FAST_COMPILE")(x, 0)
     error = np.sqrt((log_r.var(axis=1, ddof=1) / log_r.shape[1]).sum())
     assert abs(log_r.mean(axis=1).sum() - found["bound"]) < 6 * error
     assert found["log_p"] > found["bound"]

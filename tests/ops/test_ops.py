@@ -47,10 +47,10 @@ def binary(*shape):
 @pytest.fixture(scope="module", params=["nothing", "residual", "mean"])
 def compiled_sample(request):
     x, w, b = T.matrix(), T.matrix(), T.vector()
-    repeats, draw = T.lscalar(), T.lscalar()
-    drawn = sample_layer(x, w, b, repeats=repeats, seed=77, draw=draw, wants=request.param)
+    repeats, counter = T.lscalar(), T.lscalar()
+    drawn = sample_layer(x, w, b, repeats=repeats, seed=77, counter=counter, wants=request.param)
     outputs = [v for v in drawn if v is not None]
-    return request.param, function([x, w, b, repeats, draw], outputs)
+    return request.param, function([x, w, b, repeats, counter], outputs)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -62,7 +62,7 @@ def test_sample_layer_equals_reference(compiled_sample, shape, repeats):
     found = run(x, w, b, repeats, 9)
     expected = reference(SampleLayer(True, wants), x, w, b, repeats, 77, 9)
     assert len(found) == len(expected)
-    assert np.mean(found[0] != expected[0]) < 1e-4      # a draw may meet a rounded probability
+    assert np.mean(found[0] != expected[0]) < 1e-4      # a sample may meet a rounded probability
     same = (found[0] == expected[0]).all(axis=1)
     assert found[1][same] == pytest.approx(expected[1][same], rel=1e-5, abs=1e-5)
     if wants == "residual":
@@ -74,9 +74,9 @@ def test_sample_layer_equals_reference(compiled_sample, shape, repeats):
 def test_sample_layer_equals_its_definition():
     """h = [u < s(l)], log q = sum h l - softplus(l), residual s(l) - h, written out in float64."""
     logits = normal(40, 19, scale=3)
-    logit, draw = T.matrix(), T.lscalar()
-    drawn = sample_layer(logit, repeats=1, seed=5, draw=draw, wants="residual")
-    sample, log_q, residual = function([logit, draw], list(drawn))(logits, 2)
+    logit, counter = T.matrix(), T.lscalar()
+    drawn = sample_layer(logit, repeats=1, seed=5, counter=counter, wants="residual")
+    sample, log_q, residual = function([logit, counter], list(drawn))(logits, 2)
     wide = logits.astype(np.float64)
     probability = 1 / (1 + np.exp(-wide))
     h = (uniform(5, 2, 40, 19) < probability).astype(float)
@@ -90,7 +90,7 @@ def test_samples_have_the_right_frequencies():
     logits = np.log(probability / (1 - probability)).astype(np.float32)[None]
     logit, count = T.matrix(), T.lscalar()
     n = 200_000
-    run = function([logit, count], sample_layer(logit, repeats=count, seed=1, draw=0).sample)
+    run = function([logit, count], sample_layer(logit, repeats=count, seed=1, counter=0).sample)
     drawn = run(logits, n)
     error = np.sqrt(probability * (1 - probability) / n)
     assert np.all(np.abs(drawn.mean(axis=0) - probability) < 4 * error)
@@ -103,8 +103,8 @@ def test_affine_equals_reference_and_gives_the_layer_ops_their_logits(shape):
     arrays = binary(n, inputs), normal(inputs, units, scale=2), normal(units)
     logits, of_layer, of_logits = function(
         [x, w, b], [affine(x, w, b),
-                    sample_layer(x, w, b, repeats=2, seed=1, draw=3).sample,
-                    sample_layer(affine(x, w, b), repeats=2, seed=1, draw=3).sample])(*arrays)
+                    sample_layer(x, w, b, repeats=2, seed=1, counter=3).sample,
+                    sample_layer(affine(x, w, b), repeats=2, seed=1, counter=3).sample])(*arrays)
     assert logits == pytest.approx(reference(Affine(), *arrays)[0], rel=1e-5, abs=1e-5)
     assert np.array_equal(of_layer, of_logits)
 
@@ -288,7 +288,7 @@ def test_column_means_equal_reference(rows, columns):
 
 def test_shapes_are_inferred():
     x, w, b = T.matrix(), T.matrix(), T.vector()
-    drawn = sample_layer(x, w, b, repeats=3, seed=0, draw=0, wants="mean")
+    drawn = sample_layer(x, w, b, repeats=3, seed=0, counter=0, wants="mean")
     scored = score_layer(x, drawn.sample, w.T, T.zeros_like(x[0]), wants_residual=True)
     shapes = function([x, w, b], [v.shape for v in (*drawn, *scored)])
     found = [tuple(s) for s in shapes(normal(4, 6), normal(6, 5), normal(5))]
@@ -308,7 +308,7 @@ from bihm_repro.engine.symbolic import T, function
 from bihm_repro.ops.bernoulli import sample_layer
 from bihm_repro.ops.gradients import weighted_gradient
 x, w, weight = T.matrix(), T.matrix(), T.vector()
-drawn = sample_layer(x, w, T.zeros_like(w[0]), repeats=4, seed=3, draw=8, wants="residual")
+drawn = sample_layer(x, w, T.zeros_like(w[0]), repeats=4, seed=3, counter=8, wants="residual")
 gradients = weighted_gradient(drawn.sample, drawn.extra, weight)
 run = function([x, w, weight], [drawn.sample, drawn.log_q, *gradients])
 rng = np.random.default_rng(0)

@@ -44,7 +44,7 @@ def test_uniform_is_flat_and_never_at_its_ends():
 
 
 def test_neighbouring_draws_rows_and_columns_are_uncorrelated():
-    u = np.stack([uniform(0, draw, 200, 160) for draw in range(4)]) - 0.5
+    u = np.stack([uniform(0, counter, 200, 160) for counter in range(4)]) - 0.5
     for axis in range(3):
         a = np.moveaxis(u, axis, 0)
         correlation = 12 * (a[:-1] * a[1:]).mean()
@@ -64,7 +64,7 @@ def test_seeds_of_purposes_differ_and_fit_31_bits():
     assert seed_for(7, "train") == seed_for(7, "train")
 
 
-@pytest.mark.parametrize(("seed", "draw"), [(-1, 0), (0, -1), (2**63, 0)])
-def test_impossible_seeds_are_named(seed, draw):
+@pytest.mark.parametrize(("seed", "counter"), [(-1, 0), (0, -1), (2**63, 0)])
+def test_impossible_seeds_are_named(seed, counter):
     with pytest.raises(InputError, match="whole number from 0"):
-        random_bits(seed, draw, 1, 1)
+        random_bits(seed, counter, 1, 1)
