@@ -40,7 +40,7 @@ def _update(case: Case):
 
     def run(count: int) -> None:
         for group in batch_groups(itertools.islice(itertools.cycle(data), count), update):
-            update.run(group)
+            update.many(group)
 
     return run
 

@@ -69,7 +69,7 @@ class Brick:
         return self
 
     def initialize(self, seed: int) -> Brick:
-        """Give every parameter its first value; depends on the seed and its name alone."""
+        """Set every parameter to its initial value, a function of the seed and its name alone."""
         for variable, initialization in self._own:
             shape = variable.get_value(borrow=True).shape
             value = initialization(shape, seed_for(seed, f"initialize {variable.name}"))

@@ -28,7 +28,17 @@ class _Darn(Brick):
     inputs: int
     units: int
 
-    def _set(self, inputs: int, units: int, weights: Initialization, bias: Initialization) -> None:
+    def __init__(
+        self,
+        name: str,
+        inputs: int,
+        units: int,
+        *,
+        weights: Initialization,
+        bias: Initialization,
+        dtype: str = floatX,
+    ) -> None:
+        super().__init__(name, dtype=dtype)
         self.inputs, self.units = inputs, units
         self._mask = upper_triangle(inputs + units, units, inputs, self.dtype)
         self._weights, self._bias = weights, bias
@@ -67,19 +77,6 @@ class _Prepared(NamedTuple):
 
 class DarnLayer(_Darn, Layer):
     """p(v | x) with v_i given x and v_1 ... v_{i-1}."""
-
-    def __init__(
-        self,
-        name: str,
-        inputs: int,
-        units: int,
-        *,
-        weights: Initialization,
-        bias: Initialization,
-        dtype: str = floatX,
-    ) -> None:
-        super().__init__(name, dtype=dtype)
-        self._set(inputs, units, weights, bias)
 
     def prepare(self, x: Any) -> _Prepared:
         """Compute the share of the inputs once, for several calls."""
@@ -137,8 +134,7 @@ class DarnPrior(_Darn, Prior):
         bias: Initialization,
         dtype: str = floatX,
     ) -> None:
-        super().__init__(name, dtype=dtype)
-        self._set(0, units, weights, bias)
+        super().__init__(name, 0, units, weights=weights, bias=bias, dtype=dtype)
 
     def sample(self, rows: Any, *, seed: int, counter: Any) -> Sample:
         """See ``Prior.sample``."""

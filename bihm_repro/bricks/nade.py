@@ -23,20 +23,24 @@ __all__ = ["NadeLayer", "NadePrior"]
 
 
 class _Nade(Brick):
-    """The parameters; ``inputs`` is 0 for a prior."""
+    """The parameters; ``inputs`` is 0 for a prior, ``nade_hidden`` counts the hidden units."""
 
     inputs: int
     units: int
 
-    def _set(
+    def __init__(
         self,
+        name: str,
         inputs: int,
         units: int,
-        hidden: int,
+        *,
         weights: Initialization,
         bias: Initialization,
+        nade_hidden: int = 100,
+        dtype: str = floatX,
     ) -> None:
-        self.inputs, self.units, self.hidden = inputs, units, hidden
+        super().__init__(name, dtype=dtype)
+        self.inputs, self.units, self.hidden = inputs, units, nade_hidden
         self._weights, self._bias = weights, bias
 
     def _declare(self):
@@ -62,26 +66,7 @@ class _Prepared(NamedTuple):
 
 
 class NadeLayer(_Nade, Layer):
-    """p(v | x) with v_i given x and v_1 ... v_{i-1}.
-
-    Parameters
-    ----------
-    nade_hidden : hidden units
-    """
-
-    def __init__(
-        self,
-        name: str,
-        inputs: int,
-        units: int,
-        *,
-        weights: Initialization,
-        bias: Initialization,
-        nade_hidden: int = 100,
-        dtype: str = floatX,
-    ) -> None:
-        super().__init__(name, dtype=dtype)
-        self._set(inputs, units, nade_hidden, weights, bias)
+    """p(v | x) with v_i given x and v_1 ... v_{i-1}."""
 
     def prepare(self, x: Any) -> _Prepared:
         """Compute the shares of the inputs once, for several calls."""
@@ -147,12 +132,7 @@ class NadeLayer(_Nade, Layer):
 
 
 class NadePrior(_Nade, Prior):
-    """p(v) with v_i given v_1 ... v_{i-1}: the neural autoregressive distribution estimator.
-
-    Parameters
-    ----------
-    nade_hidden : hidden units
-    """
+    """p(v) with v_i given v_1 ... v_{i-1}: the neural autoregressive distribution estimator."""
 
     def __init__(
         self,
@@ -164,8 +144,9 @@ class NadePrior(_Nade, Prior):
         nade_hidden: int = 100,
         dtype: str = floatX,
     ) -> None:
-        super().__init__(name, dtype=dtype)
-        self._set(0, units, nade_hidden, weights, bias)
+        super().__init__(
+            name, 0, units, weights=weights, bias=bias, nade_hidden=nade_hidden, dtype=dtype
+        )
 
     def sample(self, rows: Any, *, seed: int, counter: Any) -> Sample:
         """See ``Prior.sample``."""

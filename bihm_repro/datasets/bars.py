@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-__all__ = ["ENTROPY", "SIDE", "draw_bars", "generate_splits", "log_probability"]
+__all__ = ["ENTROPY", "SIDE", "draw_bars", "generate_splits"]
 
 SIDE = 4
 ENTROPY = 4.875 * math.log(2.0)
@@ -36,12 +36,3 @@ def draw_bars(count: int, stream: int) -> np.ndarray:
 def generate_splits(sizes: dict[str, int]) -> dict[str, np.ndarray]:
     """Draw independent splits of the given sizes, each from a stream of its own."""
     return {name: draw_bars(count, stream) for stream, (name, count) in enumerate(sizes.items())}
-
-
-def log_probability(images: np.ndarray) -> np.ndarray:
-    """Return the exact log-probability, in nats, of each of ``(examples, 16)`` images."""
-    grid = np.asarray(images).reshape(-1, SIDE, SIDE)
-    by_rows = (grid == grid[:, :, :1]).all(axis=(1, 2))
-    by_columns = (grid == grid[:, :1, :]).all(axis=(1, 2))
-    with np.errstate(divide="ignore"):
-        return np.log((by_rows.astype(float) + by_columns) / 2.0 ** (SIDE + 1))

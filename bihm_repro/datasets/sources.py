@@ -101,8 +101,8 @@ def _mnist_pickle(info: DatasetInfo, source: Source, files: Files) -> Splits:
     return splits
 
 
-def _tfd(info: DatasetInfo, source: Source, files: Files, fold: int = 0) -> Splits:
-    """Read the unlabeled images for training, and fold ``fold`` of the labeled ones for the rest.
+def _tfd(info: DatasetInfo, source: Source, files: Files) -> Splits:
+    """Read the unlabeled images for training, and the first fold of the labeled ones for the rest.
 
     ``images`` is ``(examples, 48, 48)`` uint8; ``folds`` is ``(examples, 5)`` with 0 for
     unlabeled, 1 train, 2 valid and 3 test. The paper trains on the unlabeled section.
@@ -112,11 +112,11 @@ def _tfd(info: DatasetInfo, source: Source, files: Files, fold: int = 0) -> Spli
         images, folds = found["images"], found["folds"]
         if images.ndim != 3 or images.shape[1:] != (48, 48) or images.dtype != np.uint8:
             raise ValueError(f"images is {images.dtype} {images.shape}, not uint8 (N, 48, 48)")
-        if folds.ndim != 2 or len(folds) != len(images) or folds.shape[1] <= fold:
+        if folds.ndim != 2 or len(folds) != len(images) or not folds.shape[1]:
             raise ValueError(f"folds is {folds.shape} for {len(images)} images")
         rows = images.reshape(len(images), -1)
         codes = {"train": 0, "valid": 2, "test": 3}
-        return {name: rows[folds[:, fold] == code] for name, code in codes.items()}
+        return {name: rows[folds[:, 0] == code] for name, code in codes.items()}
 
 
 def without_leaks(splits: Splits) -> Splits:

@@ -1,6 +1,6 @@
 """Active units and information, layer by layer: how much of a deep model is in use.
 
-Training can leave units, and whole upper layers, inactive: their probabilities under
+Training can leave units, and entire upper layers, inactive: their probabilities under
 q(h_l | h_{l-1}) no longer depend on x. For h ~ q(h|x) over examples x, a unit is active where its
 probability varies with a standard deviation of more than 0.1 (after Burda et al., 2015). The
 information that layer l gives p about the layer below is

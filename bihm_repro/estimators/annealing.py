@@ -33,7 +33,7 @@ class LogZ:
 def estimate_log_z(model: Any, chains: int = 100, steps: int = 10_000, *, seed: int = 0) -> LogZ:
     """Estimate log Z; the standard error is that of the mean weight divided by it."""
     require(model.kind, Capability.LOG_Z)
-    chains, steps = check_count(chains, "chains", least=2), check_count(steps, "steps")
+    chains, steps = check_count(chains, "chains", minimum=2), check_count(steps, "steps")
     count, length = T.lscalar("chains"), T.lscalar("steps")
     log_weights, _ = model.log_z_weights(count, length, seed_for(seed, "log Z"), 0)
     terms = np.asarray(function([count, length], log_weights)(chains, steps), np.float64)

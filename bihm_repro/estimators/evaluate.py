@@ -152,7 +152,7 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
                  compute_for: Callable[[Evaluation], Compute] | None = None) -> dict[str, Any]:
     """Evaluate the run's best model; what is None is taken from its recipe.
 
-    ``examples`` evaluates on a random subset only (0: the whole split). ``compute_for`` says how
+    ``examples`` evaluates on a random subset only (0: the complete split). ``compute_for`` says how
     the blocks of an evaluation are computed, where not in this process. An evaluation that is to
     be written and was interrupted goes on from the blocks that are done.
     """

@@ -91,7 +91,7 @@ class LogZ2Estimator(Estimator):
         """Check what is given; nothing is compiled yet."""
         require(model.kind, Capability.LOG_Z2)
         self.model, self.seed, self._given = model, seed, log_terms
-        self.total = check_count(samples, "z_samples", least=2)  # the error of one is unknown
+        self.total = check_count(samples, "z_samples", minimum=2)  # the error of one is unknown
         self.inner = log_terms.inner if log_terms else check_count(inner, "z_inner")
         self._rows = max(1, _BLOCK_ROWS // self.inner)
         self.count = -(-self.total // self._rows)

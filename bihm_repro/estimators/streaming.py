@@ -76,11 +76,11 @@ def check_data(x: np.ndarray, dim: int, what: str = "x") -> np.ndarray:
     return x
 
 
-def check_count(value: float, what: str, least: int = 1) -> int:
-    """Return an integer of at least ``least``, or raise an InputError."""
+def check_count(value: float, what: str, minimum: int = 1) -> int:
+    """Return an integer of at least ``minimum``, or raise an InputError."""
     integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not (integer or (isinstance(value, float) and value.is_integer())) or value < least:
-        raise InputError(f"{what} is {value!r}: an integer of at least {least} is needed")
+    if not (integer or (isinstance(value, float) and value.is_integer())) or value < minimum:
+        raise InputError(f"{what} is {value!r}: an integer of at least {minimum} is needed")
     return int(value)
 
 

@@ -46,7 +46,7 @@ class Model(Brick, ABC):
     -------------------------
     kind : the name under which it is registered (``models.registry``), with what it can do
     __init__ : takes ``data_dim, layers`` and, by keyword, those fields of a recipe's ``model``
-        section that it declares, and ``dtype``. One named ``layer_settings`` receives the whole
+        section that it declares, and ``dtype``. One named ``layer_settings`` receives the complete
         section as a mapping, to be handed on to layers
     data_dim, layers : the number of observed units, and the latent layer sizes from the data up
     training_graph : one update

@@ -85,7 +85,7 @@ class RestrictedBoltzmannMachine(Model):
         """Return (log of weights whose mean estimates Z, (chains,); number of counters used)."""
         p = self.p
         log_weights, used = annealed_log_weights(
-            p.W, p.b, p.c, chains=chains, steps=steps, seed=seed, draw=counter
+            p.W, p.b, p.c, chains=chains, steps=steps, seed=seed, counter=counter
         )
         first = _softplus(p.b).sum() + np.asarray(self.layers[0] * np.log(2), self.dtype)
         return log_weights + first, used
@@ -104,8 +104,8 @@ class RestrictedBoltzmannMachine(Model):
         v: Any = chains
         for step in range(samples):
             at = counter + 2 * step
-            h = sample_layer(v, p.W, p.c, seed=seed, draw=at).sample
-            v = sample_layer(h, p.W.T, p.b, seed=seed, draw=at + 1).sample
+            h = sample_layer(v, p.W, p.c, seed=seed, counter=at).sample
+            v = sample_layer(h, p.W.T, p.b, seed=seed, counter=at + 1).sample
         share = T.ones_like(v[:, 0]) * (T.cast(x.shape[0], self.dtype) / CHAINS)
         data = self._gradients(x, -T.ones_like(x[:, 0]))
         model = self._gradients(v, share.astype(self.dtype))

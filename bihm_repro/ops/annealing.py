@@ -29,26 +29,26 @@ class AnnealedWeights(FusedOp):
     counts = (-4, -3)
 
     def make_node(self, *inputs) -> Apply:
-        """Inputs: W, b, c, then chains, steps, seed, draw."""
+        """Inputs: W, b, c, then chains, steps, seed, counter."""
         arrays = [T.as_tensor_variable(v) for v in inputs[:3]]
         integers = [T.cast(T.as_tensor_variable(v), "int64") for v in inputs[3:]]
         return Apply(self, arrays + integers, [T.vector(dtype=arrays[0].dtype)])
 
     def perform(self, node, inputs, storage) -> None:
         """The numpy reference."""
-        w, b, c, chains, steps, seed, draw = inputs
-        chains, steps, draw = int(chains), int(steps), int(draw)
-        v = uniform(int(seed), draw, chains, len(b)) < sigmoid(b)
+        w, b, c, chains, steps, seed, counter = inputs
+        chains, steps, counter = int(chains), int(steps), int(counter)
+        v = uniform(int(seed), counter, chains, len(b)) < sigmoid(b)
         total = np.zeros(chains)
         for step in range(1, steps + 1):
             a, beta = v @ w + c, step / steps
             total += (softplus(beta * a) - softplus((step - 1) / steps * a)).sum(axis=1)
-            h = uniform(int(seed), draw + 2 * step - 1, *a.shape) < sigmoid(beta * a)
+            h = uniform(int(seed), counter + 2 * step - 1, *a.shape) < sigmoid(beta * a)
             logits = b + beta * (h @ w.T)
-            v = uniform(int(seed), draw + 2 * step, *logits.shape) < sigmoid(logits)
+            v = uniform(int(seed), counter + 2 * step, *logits.shape) < sigmoid(logits)
         storage[0][0] = total.astype(w.dtype)
 
-    def jax_form(self, w, b, c, chains, steps, seed, draw):
+    def jax_form(self, w, b, c, chains, steps, seed, counter):
         """The same in JAX."""
         import jax
         import jax.numpy as jnp
@@ -62,13 +62,13 @@ class AnnealedWeights(FusedOp):
             a, beta = v @ w + c, (step / steps).astype(w.dtype)
             before = ((step - 1) / steps).astype(w.dtype)
             total = total + (jax.nn.softplus(beta * a) - jax.nn.softplus(before * a)).sum(axis=1)
-            u = numbers.uniform(seed, draw + 2 * step - 1, *a.shape)
+            u = numbers.uniform(seed, counter + 2 * step - 1, *a.shape)
             h = (u < jax.nn.sigmoid(beta * a)).astype(w.dtype)
             logits = b + beta * (h @ w.T)
-            u = numbers.uniform(seed, draw + 2 * step, *logits.shape)
+            u = numbers.uniform(seed, counter + 2 * step, *logits.shape)
             return (u < jax.nn.sigmoid(logits)).astype(w.dtype), total
 
-        first = numbers.uniform(seed, draw, chains, b.shape[0]) < jax.nn.sigmoid(b)
+        first = numbers.uniform(seed, counter, chains, b.shape[0]) < jax.nn.sigmoid(b)
         start = first.astype(w.dtype), jnp.zeros(chains, w.dtype)
         return jax.lax.fori_loop(1, steps + 1, anneal, start)[1]
 
@@ -83,7 +83,7 @@ class AnnealedWeights(FusedOp):
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel on row-major arrays."""
         self.require_float32(node)
-        w, b, c, chains, steps, seed, draw = inputs
+        w, b, c, chains, steps, seed, counter = inputs
         return f"""
         {{
         PyArrayObject *w = bihm::row_major({w}), *b = bihm::row_major({b}),
@@ -99,7 +99,7 @@ class AnnealedWeights(FusedOp):
             Py_BEGIN_ALLOW_THREADS
             ok = bihm::annealed_weights(bihm::floats(w), bihm::floats(transposed),
                 bihm::floats(b), bihm::floats(c), PyArray_DIMS(w)[0], PyArray_DIMS(w)[1], chains,
-                steps, bihm::whole({seed}), bihm::whole({draw}), bihm::floats({outputs[0]}));
+                steps, bihm::whole({seed}), bihm::whole({counter}), bihm::floats({outputs[0]}));
             Py_END_ALLOW_THREADS
         }}
         Py_XDECREF(w); Py_XDECREF(b); Py_XDECREF(c); Py_XDECREF(transposed); Py_XDECREF(view);
@@ -111,7 +111,7 @@ class AnnealedWeights(FusedOp):
         """
 
 
-def annealed_log_weights(w, b, c, *, chains, steps, seed, draw) -> tuple[Any, Any]:
+def annealed_log_weights(w, b, c, *, chains, steps, seed, counter) -> tuple[Any, Any]:
     """Return the logarithms of the weights, (chains,), and the number of counters used.
 
     Parameters
@@ -119,4 +119,4 @@ def annealed_log_weights(w, b, c, *, chains, steps, seed, draw) -> tuple[Any, An
     w, b, c : (visible, hidden), (visible,), (hidden,)
     chains, steps : chains, and inverse temperatures after the first
     """
-    return AnnealedWeights()(w, b, c, chains, steps, seed, draw), 2 * steps + 1
+    return AnnealedWeights()(w, b, c, chains, steps, seed, counter), 2 * steps + 1

@@ -84,10 +84,10 @@ class SampleLayer(_LayerOp):
         """Inputs: (x, W, b) or (logits), then repeats, seed, counter."""
         arrays = [T.as_tensor_variable(v) for v in inputs[:-3]]
         integers = [T.cast(T.as_tensor_variable(v), "int64") for v in inputs[-3:]]
-        kind = arrays[0].dtype
-        outputs = [T.matrix(dtype=kind), T.vector(dtype=kind)]
+        dtype = arrays[0].dtype
+        outputs = [T.matrix(dtype=dtype), T.vector(dtype=dtype)]
         if self.wants != "nothing":
-            outputs.append(T.matrix(dtype=kind))
+            outputs.append(T.matrix(dtype=dtype))
         return Apply(self, arrays + integers, outputs)
 
     def perform(self, node, inputs, storage) -> None:
@@ -167,10 +167,10 @@ class ScoreLayer(_LayerOp):
     def make_node(self, values, *arrays) -> Apply:
         """Inputs: values, then (h, W, b) or (logits)."""
         inputs = [T.as_tensor_variable(v) for v in (values, *arrays)]
-        kind = inputs[1].dtype
-        outputs = [T.vector(dtype=kind)]
+        dtype = inputs[1].dtype
+        outputs = [T.vector(dtype=dtype)]
         if self.wants_residual:
-            outputs.append(T.matrix(dtype=kind))
+            outputs.append(T.matrix(dtype=dtype))
         return Apply(self, inputs, outputs)
 
     def perform(self, node, inputs, storage) -> None:

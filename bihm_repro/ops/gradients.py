@@ -22,8 +22,8 @@ class WeightedGradient(FusedOp):
     def make_node(self, a, r, weight) -> Apply:
         """Inputs: a (rows, inputs), r (rows, units), weight (rows,)."""
         inputs = [T.as_tensor_variable(v) for v in (a, r, weight)]
-        kind = inputs[1].dtype
-        return Apply(self, inputs, [T.matrix(dtype=kind), T.vector(dtype=kind)])
+        dtype = inputs[1].dtype
+        return Apply(self, inputs, [T.matrix(dtype=dtype), T.vector(dtype=dtype)])
 
     def perform(self, node, inputs, storage) -> None:
         """The numpy reference."""

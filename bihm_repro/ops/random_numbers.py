@@ -67,7 +67,7 @@ def random_bits(seed: int, counter: int, rows: int, columns: int) -> np.ndarray:
 def uniform(seed: int, counter: int, rows: int, columns: int) -> np.ndarray:
     """Uniform float32 of shape ``(rows, columns)``: midpoints of 2**23 equal parts of (0, 1).
 
-    Midpoints, so that neither 0 nor 1 comes up: a unit of probability 0 is never drawn, one of
+    Midpoints, so that neither 0 nor 1 occurs: a unit of probability 0 is never drawn, one of
     probability 1 always.
     """
     bits = random_bits(seed, counter, rows, columns)

@@ -22,9 +22,9 @@ class RandomStream:
     (2, 3)
     """
 
-    def __init__(self, seed: int, purpose: str, counter: int = 0) -> None:
-        """Start at ``counter`` of the seed that belongs to ``seed`` and ``purpose``."""
-        self.seed, self.counter = seed_for(seed, purpose), counter
+    def __init__(self, seed: int, purpose: str) -> None:
+        """Start at counter 0 of the seed that belongs to ``seed`` and ``purpose``."""
+        self.seed, self.counter = seed_for(seed, purpose), 0
 
     def uniform(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return float32 numbers in (0, 1)."""

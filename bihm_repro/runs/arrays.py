@@ -32,7 +32,7 @@ __all__ = [
     "write_arrays",
 ]
 
-ODD = (
+DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
@@ -93,7 +93,7 @@ def read_arrays(
             return {name: _array(archive, info) for name, info in entries.items()}
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except ODD as error:
+    except DAMAGE as error:
         raise InputError(f"{path}: is damaged or cut short ({error})") from None
     except OSError as error:
         if error.errno != errno.EINVAL:
@@ -111,9 +111,9 @@ def check_headers(
         if name not in expected:
             raise InputError(f"{what} {name} is unknown to this model")
         header = Header(found[name].shape, found[name].dtype)
-        wanted = Header(expected[name].shape, expected[name].dtype)
-        if header.shape != wanted.shape or header.dtype.kind != wanted.dtype.kind:
-            raise InputError(f"{what} {name} is {header}, expected {wanted}")
+        needed = Header(expected[name].shape, expected[name].dtype)
+        if header.shape != needed.shape or header.dtype.kind != needed.dtype.kind:
+            raise InputError(f"{what} {name} is {header}, expected {needed}")
 
 
 def fingerprint_of(values: Mapping[str, np.ndarray]) -> str:

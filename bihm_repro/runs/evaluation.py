@@ -11,20 +11,12 @@ __all__ = ["answers", "is_up_to_date"]
 
 
 def is_up_to_date(
-    evaluation: Mapping[str, Any] | None,
-    model_fingerprint: str,
-    data_fingerprint: str,
-    split: str = "test",
+    evaluation: Mapping[str, Any] | None, model_fingerprint: str, data_fingerprint: str
 ) -> bool:
-    """Whether ``evaluation`` is of these parameters on this split of these data."""
-    wanted = {
-        "model_fingerprint": model_fingerprint,
-        "data_fingerprint": data_fingerprint,
-        "split": split,
-    }
-    return evaluation is not None and all(
-        evaluation.get(name) == value for name, value in wanted.items()
-    )
+    """Whether ``evaluation`` is of these parameters on the test split of these data."""
+    names = ("model_fingerprint", "data_fingerprint", "split")
+    expected = (model_fingerprint, data_fingerprint, "test")
+    return evaluation is not None and tuple(evaluation.get(name) for name in names) == expected
 
 
 def answers(evaluation: Mapping[str, Any], settings: EvaluationRecipe, examples: int) -> bool:

@@ -44,13 +44,19 @@ from bihm_repro.runs.checkpoint import Checkpoint, read_checkpoint, state_header
 from bihm_repro.runs.lock import locked
 from bihm_repro.runs.log_file import csv_row, log_columns, read_csv
 from bihm_repro.runs.parameters import Parameters, read_parameters, write_parameters
-from bihm_repro.runs.record import check_evaluation, check_recipe, check_state, check_status
+from bihm_repro.runs.record import (
+    check_evaluation,
+    check_recipe,
+    check_state,
+    check_status,
+    source_commit,
+)
 from bihm_repro.runs.resume import contradictions, place
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["RUN_FILES", "RunDirectory"]
+__all__ = ["RUN_FILES", "RunDirectory", "log_columns", "source_commit"]
 
 RUN_FILES = (
     "recipe.toml",

@@ -1,6 +1,6 @@
 """What may change in the recipe of an unfinished run: what it has not trained yet.
 
-A frozen recipe describes its whole run, so a change must not contradict what was trained: settings
+A frozen recipe describes all of its run, so a change must not contradict what was trained: settings
 of the model and of past phases are fixed, the current phase may become longer or shorter but not
 shorter than it is already, and the phases after it are free.
 """

@@ -154,7 +154,7 @@ def _step(
 def resample_towards_p_star(
     model: HelmholtzSampler, n: int, oversample: int, random: RandomStream, inner: int = 10
 ) -> list[np.ndarray]:
-    """Draw ``n`` whole samples of p*, each the pick of ``oversample`` ancestral samples of p.
+    """Draw ``n`` complete samples of p*, each the pick of ``oversample`` ancestral samples of p.
 
     The weights are p*(x, h) / p(x, h) up to a constant, sqrt(q(h|x) / p(x, h)) S(x), with S(x)
     estimated from ``inner`` samples. Exact as ``oversample`` grows. Layers of shape (n, size).
@@ -191,7 +191,7 @@ def _draw_latent(
     down, up = model.p_given(level, upper), model.q_given(level, lower)
     shape = (len(current), settings.proposals)
     from_p = random.uniform((*shape, 1)) < 0.5
-    # A prior has no rows of its own: its samples need the whole shape.
+    # A prior has no rows of its own: its samples need the complete shape.
     from_above = down.sample(random, shape if upper is None else shape[1:])
     proposals = np.where(from_p, from_above, up.sample(random, shape[1:]))
     candidates = _candidates(proposals, current, settings)

@@ -16,7 +16,7 @@ __all__ = ["BRIGHT", "grid", "parse_shape", "write_gif", "write_png"]
 BRIGHT = ("tfd", "fer2013")
 """Data sets whose pixels are bright where they are 1: photographs, not ink."""
 GAP = 0.2
-"""Grey level between pictures, so that a picture's own white border can be told from it."""
+"""Grey level between pictures, so that a picture's own white border differs from it."""
 VISIBLE = 56
 """Pictures are enlarged by an integer factor to at least about this many pixels."""
 
@@ -51,12 +51,12 @@ def grid(
     lines = math.ceil(len(pictures) / columns)
     enlarge = enlarge or max(1, math.ceil(VISIBLE / max(shape)))
     gap = max(1, enlarge // 2)
-    high, broad = rows * enlarge, wide * enlarge
-    canvas = np.full((lines * (high + gap) + gap, columns * (broad + gap) + gap), GAP)
+    height, width = rows * enlarge, wide * enlarge
+    canvas = np.full((lines * (height + gap) + gap, columns * (width + gap) + gap), GAP)
     for index, picture in enumerate(pictures):
-        top, left = gap + index // columns * (high + gap), gap + index % columns * (broad + gap)
+        top, left = gap + index // columns * (height + gap), gap + index % columns * (width + gap)
         pixels = picture.reshape(rows, wide).repeat(enlarge, axis=0).repeat(enlarge, axis=1)
-        canvas[top : top + high, left : left + broad] = pixels
+        canvas[top : top + height, left : left + width] = pixels
     return np.round(255 * (1 - np.clip(canvas, 0, 1))).astype(np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""A time budget: so much for training, the rest for the evaluation that always follows."""
+"""A time budget: a share for training, the rest for the evaluation that always follows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parse_duration(text: str) -> float:
         raise InputError(f"{text!r} is not a time: write it as 90s, 10m, 1.5h or 1h30m")
     seconds = sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
     if seconds <= 0:
-        raise InputError(f"{text!r} is no time at all: give more than 0 seconds")
+        raise InputError(f"{text!r} is not a time above 0: give more than 0 seconds")
     return seconds
 
 

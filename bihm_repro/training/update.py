@@ -42,9 +42,9 @@ class Update:
 
     def __call__(self, x: np.ndarray) -> dict[str, float]:
         """Take one step on ``x`` of shape ``(batch, data_dim)``; returns sums over the batch."""
-        return self.run([x])[0]
+        return self.many([x])[0]
 
-    def run(self, batches: Sequence[np.ndarray]) -> list[dict[str, float]]:
+    def many(self, batches: Sequence[np.ndarray]) -> list[dict[str, float]]:
         """Take a step on each of ``batches`` in turn; returns what a call with each would."""
         found = self._steps([np.asarray(x, dtype=np.float32) for x in batches])
         return [{name: float(value) for name, value in zip(self._monitors, values)}
@@ -52,7 +52,7 @@ class Update:
 
     @property
     def group_size(self) -> int:
-        """How many mini-batches to pass to the next call of :meth:`run`.
+        """How many mini-batches to pass to the next call of :meth:`many`.
 
         It affects speed only: how batches are grouped changes no bit of any result.
         """
@@ -72,12 +72,12 @@ class Update:
         self._rate.set_value(np.float32(value))
 
     @property
-    def counter(self) -> int:
+    def draw(self) -> int:
         """The counter of the next random numbers."""
         return int(self._counter.get_value())
 
-    @counter.setter
-    def counter(self, value: int) -> None:
+    @draw.setter
+    def draw(self, value: int) -> None:
         self._counter.set_value(np.int64(value))
 
     @property
@@ -90,7 +90,7 @@ class Update:
 
         The next phase can then use the same compiled function where only its rate differs.
         """
-        self.counter = counter
+        self.draw = counter
         for name, variable in self._state.items():
             zeros = np.zeros_like(variable.get_value(borrow=True))
             variable.set_value(self._initial.get(name, zeros))

@@ -202,7 +202,7 @@ def test_a_damaged_data_file_is_made_again(tiny, bihm, tmp_path):
 
 
 @pytest.mark.parametrize("published", [True, False])
-def test_a_partition_of_ones_own_is_told_from_the_published_one(
+def test_another_partition_is_distinguished_from_the_published_one(
     tiny, monkeypatch, tmp_path, published
 ):
     both = np.concatenate([SPLITS["train"], SPLITS["valid"]])

@@ -124,7 +124,7 @@ def leftovers(folder):
     return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
-def test_a_file_arrives_whole(serve, tmp_path):
+def test_a_file_arrives_complete(serve, tmp_path):
     path = fetch(serve(whole).url, tmp_path / "raw", sha256=SHA256)
     assert path == tmp_path / "raw" / "adult.npz" and path.read_bytes() == BODY
     assert leftovers(path.parent) == ["adult.npz"]
@@ -153,7 +153,7 @@ def test_two_versions_are_never_glued_together(serve, tmp_path, patience):
     assert fetch(server.url, tmp_path, policy=patience[0]).read_bytes() == other
 
 
-def test_a_server_without_ranges_or_tags_is_asked_for_the_whole_file(serve, tmp_path, patience):
+def test_a_server_without_ranges_or_tags_is_asked_for_the_complete_file(serve, tmp_path, patience):
     server = serve(cut_at(10), whole)
     assert fetch(server.url, tmp_path, policy=patience[0]).read_bytes() == BODY
     server = serve(cut_at(10, X_None="1"), whole)
@@ -200,7 +200,7 @@ def test_a_refusal_is_final(serve, tmp_path, patience, code):
     assert len(server.requests) == 1 and leftovers(tmp_path) == []
 
 
-def test_half_a_file_that_claims_to_be_whole_is_refused_by_its_checksum(serve, tmp_path, patience):
+def test_half_a_file_sent_as_complete_is_refused_by_its_checksum(serve, tmp_path, patience):
     server = serve(lambda handler: handler.answer(200, BODY[:1000]))
     with pytest.raises(SetupError, match="not the published ones"):
         fetch(server.url, tmp_path, sha256=SHA256, policy=patience[0])
@@ -285,7 +285,7 @@ def test_a_redirect_from_https_to_http_is_refused():
     assert handler.redirect_request(request, None, 302, "Found", headers, "https://b.invalid/a")
 
 
-def test_a_server_that_ignores_if_range_is_asked_for_the_whole_file(serve, tmp_path, patience):
+def test_a_server_that_ignores_if_range_is_asked_for_the_complete_file(serve, tmp_path, patience):
     other = BODY[::-1]
 
     def another_version(handler):

@@ -309,7 +309,7 @@ def test_bad_arguments_are_refused(bihm, tmp_path, arguments, message):
     assert status == 2 and message in errors
 
 
-def test_an_import_replaces_another_only_when_told(bihm, tmp_path):
+def test_an_import_replaces_another_only_with_fresh(bihm, tmp_path):
     np.save(tmp_path / "x.npy", ROWS)
     assert bihm("import", "x.npy", "--name", "mine")[0] == 0
     status, _, errors = bihm("import", "x.npy", "--name", "mine", "--seed", "1")

@@ -107,7 +107,7 @@ def test_single_precision_gives_the_same_gradients():
         assert single[name] == pytest.approx(values, abs=2e-4)
 
 
-def test_wake_sleep_and_next_call_share_no_draw():
+def test_wake_sleep_and_next_call_share_no_random_numbers():
     """L draws upwards, L + 1 downwards; the monitor is the estimate of log p with K samples."""
     model, exact = tiny(4, "float32")
     x, counter = T.matrix("x"), T.lscalar("counter")

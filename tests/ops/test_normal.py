@@ -1,4 +1,4 @@
-"""Normal numbers: C equals numpy, the distribution is right, each draw is its own."""
+"""Normal numbers: C equals numpy, the distribution is right, each counter has its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_distribution_is_standard_normal():
     assert stats.kstest(1.03 * values, "norm").pvalue < 1e-3
 
 
-def test_pairs_columns_rows_and_draws_are_uncorrelated():
+def test_pairs_columns_rows_and_counters_are_uncorrelated():
     """Both numbers of a pair, neighbours and other draws: correlations within 4.5 errors."""
     a, b = normal(3, 0, 4000, 32), normal(3, 1, 4000, 32)
     correlation = np.corrcoef(np.hstack([a, b]).T)

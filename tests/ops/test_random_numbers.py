@@ -31,7 +31,7 @@ def test_layout_pairs_a_slots_words_eight_columns_apart():
     assert bits[1, 18] == first and bits[1, 26] == second
 
 
-def test_a_wider_or_longer_draw_extends_a_smaller_one():
+def test_a_wider_or_longer_array_extends_a_smaller_one():
     assert np.array_equal(random_bits(1, 2, 50, 100)[:7, :33], random_bits(1, 2, 7, 33))
 
 
@@ -43,7 +43,7 @@ def test_uniform_is_flat_and_never_at_its_ends():
     assert chi2.ppf(1e-4, 99) < statistic < chi2.ppf(1 - 1e-4, 99)
 
 
-def test_neighbouring_draws_rows_and_columns_are_uncorrelated():
+def test_neighbouring_counters_rows_and_columns_are_uncorrelated():
     u = np.stack([uniform(0, counter, 200, 160) for counter in range(4)]) - 0.5
     for axis in range(3):
         a = np.moveaxis(u, axis, 0)
@@ -66,5 +66,5 @@ def test_seeds_of_purposes_differ_and_fit_31_bits():
 
 @pytest.mark.parametrize(("seed", "counter"), [(-1, 0), (0, -1), (2**63, 0)])
 def test_impossible_seeds_are_named(seed, counter):
-    with pytest.raises(InputError, match="whole number from 0"):
+    with pytest.raises(InputError, match="an integer from 0"):
         random_bits(seed, counter, 1, 1)

@@ -135,7 +135,7 @@ def test_without_the_estimate_of_q_of_x_the_marginal_is_the_root_of_p_star(monke
     assert p_value(x, root - np.log(np.exp(root).sum())) > 0.01
 
 
-def test_resampling_whole_samples_reaches_p_star(monkeypatch):
+def test_resampling_complete_samples_reaches_p_star(monkeypatch):
     monkeypatch.setattr(gibbs, "BLOCK", 1_000_000)  # 666 at a time, the rest last
     model, pair = tiny([3, 2, 2])
     layers = resample_towards_p_star(pair, 3_000, 100, RandomStream(0, "test"), inner=5)

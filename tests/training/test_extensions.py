@@ -49,7 +49,7 @@ def make_loop(rows=(), **status):
     model = SimpleNamespace(kind="bihm", layers=[2], data_dim=3, get_values=lambda: dict(values))
     log = TrainingLog(Status(**status), list(rows))
     log.row = {"epoch": log.status.epoch + 1}
-    update = SimpleNamespace(counter=11, get_state=lambda: {"count": np.array(4)})
+    update = SimpleNamespace(draw=11, get_state=lambda: {"count": np.array(4)})
     return SimpleNamespace(model=model, recipe=RECIPE, log=log, best=None, update=update,
                            phase=RECIPE.phases[log.status.phase], seconds=1.5)
 
@@ -74,7 +74,7 @@ def test_a_validation_log_p_that_is_not_finite_stops_with_advice():
 
 @pytest.mark.parametrize(("phase", "updates", "best"), [
     (0, 0, -9.0), (1, 0, -9.0), (2, 0, -4.0), (2, 3, -9.0)])
-def test_a_phase_with_a_k_of_its_own_measures_the_best_anew(phase, updates, best):
+def test_a_phase_with_its_own_k_measures_the_best_again(phase, updates, best):
     """Phase 2 is measured with K = 50: its first act is to measure where it starts from."""
     content = RECIPE.to_dict()
     content["phases"][2]["valid_samples"] = 50
@@ -139,7 +139,7 @@ def test_patience_counts_from_the_best_epoch_of_the_phase(status, stops):
                                           if stops else "")
 
 
-def test_the_first_reason_to_stop_stands():
+def test_the_first_reason_to_stop_is_kept():
     log = TrainingLog()
     log.stop_phase("one")
     log.stop_phase("two")

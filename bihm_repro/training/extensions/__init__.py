@@ -26,7 +26,7 @@ class Extension:
     6. ``between_epochs``, when the row is in the log and the counters point to the next epoch.
     7. ``after_phase``, with the best parameters in the model.
     8. ``between_phases``, when the counters point to the next phase.
-    9. ``after_training``, when the loop is left in good order; ``close``, however it is left.
+    9. ``after_training``, when the loop ends without an error; ``close``, however it ends.
     """
 
     def before_training(self, loop: MainLoop) -> None:

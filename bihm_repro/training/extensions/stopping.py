@@ -58,7 +58,7 @@ class PauseAfter(Extension):
     def after_batch(self, loop: MainLoop) -> None:
         """Look at the clock."""
         if self.clock() >= self.end:
-            loop.log.request_pause("the time is over")
+            loop.log.request_pause("the time limit is reached")
 
 
 class Interruption(Extension):

@@ -28,7 +28,7 @@ WORTH = 3.0
 
 
 def shares(phases: int) -> list[float]:
-    """Return the shares of so many phases, which sum to 1.
+    """Return the shares of that many phases, which sum to 1.
 
     >>> shares(2)
     [0.75, 0.25]
