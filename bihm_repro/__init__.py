@@ -9,7 +9,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["BiHM", "IWAE", "NADE", "RWS", "VAE", "__version__", "load_model"]
+__all__ = [
+    "BiHM",
+    "IWAE",
+    "NADE",
+    "NVIL",
+    "RBM",
+    "RWS",
+    "VAE",
+    "VIMCO",
+    "__version__",
+    "load_model",
+]
 
 __version__ = "0.1.0"
 

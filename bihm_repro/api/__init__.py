@@ -23,8 +23,11 @@ __all__ = [
     "IWAE",
     "Model",
     "NADE",
+    "NVIL",
+    "RBM",
     "RWS",
     "VAE",
+    "VIMCO",
     "class_of",
     "load_model",
     "pretrained_names",
@@ -55,6 +58,31 @@ class IWAE(Model):
 
     kind = "iwae"
     own_defaults = {"layers": (100,), "learning_rate": (1e-3, 3e-4), "samples": 5}
+
+
+class NVIL(Model):
+    """Neural variational inference and learning: the score function with learned baselines."""
+
+    kind = "nvil"
+
+
+class VIMCO(Model):
+    """Variational inference for Monte Carlo objectives: the bound of K samples, without bias."""
+
+    kind = "vimco"
+
+
+class RBM(Model):
+    """The restricted Boltzmann machine; ``samples`` are the Gibbs steps of an update."""
+
+    kind = "rbm"
+    own_defaults = {
+        "layers": (200,),
+        "samples": 5,
+        "learning_rate": (3e-3, 1e-3),
+        "visible_bias": "data",
+        "centred": True,
+    }
 
 
 class NADE(Model):

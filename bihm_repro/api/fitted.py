@@ -42,7 +42,7 @@ class Fitted(Parameters):
         self._recipe, self._values = recipe, found.values
         self._symbolic = self._weights = None
         self.trained_: dict[str, Any] = {}
-        self.n_features_in_ = self.sampler.data_dim
+        self.n_features_in_ = found.data_dim or self.sampler.data_dim
         vars(self).pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names

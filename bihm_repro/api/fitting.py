@@ -20,10 +20,14 @@ __all__ = ["Trained", "hold_out", "train"]
 
 
 class Trained(NamedTuple):
-    """What training gives: parameters by name, the rows of the log, and how it ended."""
+    """What training gives: parameters by name, the rows of the log, and how it ended.
+
+    data_dim : the number of observed units, where it is known
+    """
 
     values: dict[str, np.ndarray]
     rows: list[dict[str, Any]]
+    data_dim: int = 0
     interrupted: bool = False
 
 
@@ -63,7 +67,7 @@ def train(
         if run.read_status().get("finished"):
             run.check_data(fingerprint)
             log = run.read_log().to_dict("records")
-            return Trained(dict(run.read_model()), log)
+            return Trained(dict(run.read_model()), log, rows.shape[1])
     if valid.dtype != np.uint8:
         valid = fixed_sample(valid, 1, "valid") if grey else as_binary(valid, "valid", "valid")
     return _run(recipe, rows, valid, fingerprint, callbacks, run, verbose)
@@ -112,4 +116,4 @@ def _run(
         interrupted = True
     loop = observer.loop
     best = model.get_values() if loop.best is None else loop.best
-    return Trained(dict(best), list(loop.log.rows), interrupted)
+    return Trained(dict(best), list(loop.log.rows), rows.shape[1], interrupted)

@@ -15,6 +15,7 @@ from bihm_repro.api.fitting import Trained
 from bihm_repro.api.parameters import recipe_from
 from bihm_repro.errors import InputError
 from bihm_repro.files import read_json
+from bihm_repro.models import registry
 from bihm_repro.recipes.extends import suggestion
 from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.runs.layout import RunDirectory
@@ -138,7 +139,9 @@ def _filled(
 ) -> Any:
     names = getattr(model, "feature_names_in_", None)
     try:
-        model._set_fitted(recipe, Trained(dict(values), rows), names)
+        model._set_fitted(
+            recipe, Trained(dict(values), rows, int(values.meta.get("data_dim") or 0)), names
+        )
         _check_sizes(model, recipe)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
@@ -147,6 +150,9 @@ def _filled(
 
 
 def _check_sizes(model: Any, recipe: Recipe) -> None:
+    if registry.kind(model.kind).sampler is None:
+        model.symbolic  # noqa: B018 (setting its values checks them)
+        return
     sizes = getattr(model.sampler, "sizes", None)
     if sizes is not None and tuple(sizes[1:]) != tuple(recipe.model.layers):
         raise InputError(

@@ -10,7 +10,7 @@ import pytest
 from exact import ExactModel, states
 
 import bihm_repro
-from bihm_repro import VAE, BiHM, load_model
+from bihm_repro import RBM, VAE, BiHM, load_model
 from bihm_repro.api import GreyLevelsWarning, class_of, fitting
 from bihm_repro.datasets.streams import fixed_sample
 from bihm_repro.errors import InputError
@@ -273,6 +273,16 @@ def test_a_vae_is_trained_sampled_and_transformed(xor):
     assert model.transform(xor) == pytest.approx(means, abs=1e-5)
     with pytest.raises(InputError, match="has no inpainting"):
         model.inpaint(xor, np.array([True, False, False]))
+
+
+@pytest.mark.slow
+def test_a_kind_without_a_sampler_is_trained_saved_and_scored(xor, tmp_path):
+    model = RBM(layers=(3,), max_epochs=2, batch_size=50, verbose=0).fit(xor)
+    model.save(tmp_path / "rbm.npz")
+    again = load_model(tmp_path / "rbm.npz")
+    assert again.n_features_in_ == 3 and again.score(xor[:5]) == model.score(xor[:5])
+    with pytest.raises(InputError, match="has no ancestral samples"):
+        again.sample(1)
 
 
 def test_package_has_no_other_names():
