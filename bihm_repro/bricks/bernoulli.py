@@ -19,7 +19,7 @@ from bihm_repro.ops.affine import affine
 from bihm_repro.ops.bernoulli import sample_layer, score_layer
 from bihm_repro.ops.gradients import column_means, summed_residual, weighted_gradient
 
-__all__ = ["BernoulliLayer", "FactorisedPrior"]
+__all__ = ["BernoulliLayer", "FactorisedPrior", "softplus"]
 
 
 class _Prepared(NamedTuple):
@@ -137,15 +137,15 @@ class FactorisedPrior(Prior):
     def score(self, values: Any, *, train: bool = False) -> Score:
         """See ``Prior.score``."""
         # Sums, not products: the rounding of BLAS depends on the number of its threads.
-        log_prob = (values * self.b).sum(axis=1) - _softplus(self.b).sum()
+        log_prob = (values * self.b).sum(axis=1) - softplus(self.b).sum()
         return Score(log_prob, lambda w: self._gradients(values, w))
 
     def _gradients(self, values, weight) -> dict:
-        probability = T.exp(-_softplus(-self.b))
+        probability = T.exp(-softplus(-self.b))
         drawn = (weight.dimshuffle(0, "x") * values).sum(axis=0)
         return {self.b: probability * weight.sum() - drawn}
 
 
-def _softplus(x):
-    """log(1 + exp(x)), right at both ends."""
+def softplus(x: Any) -> Any:
+    """Return log(1 + exp(x)), without overflow."""
     return T.maximum(x, 0) + T.log1p(T.exp(-abs(x)))

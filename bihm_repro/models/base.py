@@ -110,10 +110,18 @@ def normalised(log_weights: Any) -> Any:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def check_sizes(data_dim: int, layers: Sequence[int]) -> None:
-    """Refuse sizes that are not integers of at least 1, and models without a latent layer."""
+def check_sizes(data_dim: int, layers: Sequence[int], *, single: str = "") -> None:
+    """Refuse sizes that are not integers of at least 1, and models without a latent layer.
+
+    ``single`` names a kind of model that has just one layer.
+    """
     if len(layers) == 0:
         raise InputError("model.layers is empty: at least one latent layer is needed")
     for name, size in (("data_dim", data_dim), *(("model.layers", n) for n in layers)):
         if isinstance(size, bool) or int(size) != size or size < 1:
             raise InputError(f"{name} has {size!r}: integers of at least 1 are needed")
+    if single and len(layers) != 1:
+        raise InputError(
+            f"model.layers = {list(layers)}: the kind {single} has one layer of hidden units, "
+            "such as [500]"
+        )

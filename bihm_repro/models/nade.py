@@ -12,7 +12,6 @@ from typing import Any
 from bihm_repro.bricks.initialization import by_name, constant
 from bihm_repro.bricks.nade import NadePrior
 from bihm_repro.engine.symbolic import T, floatX
-from bihm_repro.errors import InputError
 from bihm_repro.models.base import Model, TrainingGraph, check_sizes
 
 __all__ = ["Nade"]
@@ -33,12 +32,7 @@ class Nade(Model):
         bias: float = 0.0,
         dtype: str = floatX,
     ) -> None:
-        check_sizes(data_dim, layers)
-        if len(layers) != 1:
-            raise InputError(
-                f"model.layers = {list(layers)}: a nade model has one layer of hidden units, "
-                "such as [500]"
-            )
+        check_sizes(data_dim, layers, single=self.kind)
         self.data_dim, self.layers = int(data_dim), [int(n) for n in layers]
         self.p = NadePrior(
             "p0",

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.bricks.base import BIAS, WEIGHT, Brick
+from bihm_repro.bricks.bernoulli import softplus
 from bihm_repro.bricks.initialization import by_name, constant
 from bihm_repro.engine.symbolic import T, floatX, shared
-from bihm_repro.errors import InputError
 from bihm_repro.models.base import Model, TrainingGraph, check_sizes, log_mean_exp
 from bihm_repro.ops.affine import affine
 from bihm_repro.ops.annealing import annealed_log_weights
@@ -65,12 +65,7 @@ class RestrictedBoltzmannMachine(Model):
         bias: float = 0.0,
         dtype: str = floatX,
     ) -> None:
-        check_sizes(data_dim, layers)
-        if len(layers) != 1:
-            raise InputError(
-                f"model.layers = {list(layers)}: an rbm model has one layer of hidden units, "
-                "such as [23]"
-            )
+        check_sizes(data_dim, layers, single=self.kind)
         self.data_dim, self.layers = int(data_dim), [int(n) for n in layers]
         initial = by_name(weights, weights_scale), constant(bias)
         self.p = _Parameters(self.data_dim, self.layers[0], *initial, dtype)
@@ -79,7 +74,7 @@ class RestrictedBoltzmannMachine(Model):
     def log_unnormalised(self, x: Any) -> Any:
         """Return -F(x), (batch,)."""
         hidden = affine(x, self.p.W, self.p.c)
-        return (x * self.p.b).sum(axis=1) + _softplus(hidden).sum(axis=1)
+        return (x * self.p.b).sum(axis=1) + softplus(hidden).sum(axis=1)
 
     def log_z_weights(self, chains: Any, steps: Any, seed: int, counter: Any) -> tuple[Any, Any]:
         """Return (log of weights whose mean estimates Z, (chains,); number of counters used)."""
@@ -87,7 +82,7 @@ class RestrictedBoltzmannMachine(Model):
         log_weights, used = annealed_log_weights(
             p.W, p.b, p.c, chains=chains, steps=steps, seed=seed, counter=counter
         )
-        first = _softplus(p.b).sum() + np.asarray(self.layers[0] * np.log(2), self.dtype)
+        first = softplus(p.b).sum() + np.asarray(self.layers[0] * np.log(2), self.dtype)
         return log_weights + first, used
 
     def log_weights(self, x: Any, samples: Any, seed: int, counter: Any) -> tuple[Any, int]:
@@ -128,7 +123,3 @@ class RestrictedBoltzmannMachine(Model):
         weights, hidden_bias = weighted_gradient(v, mean, weight)
         visible_bias = (weight.dimshuffle(0, "x") * v).sum(axis=0)
         return {p.W: weights, p.b: visible_bias, p.c: hidden_bias}
-
-
-def _softplus(x: Any) -> Any:
-    return T.maximum(x, 0) + T.log1p(T.exp(-abs(x)))
