@@ -101,6 +101,7 @@ torture: $(READY)
 
 lint: $(READY)
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(if $(wildcard $(BIN)/mypy),$(BIN)/mypy,@echo 'make: mypy needs Python 3.10 or later: types are not checked')
 
 $(BENCH_READY): pyproject.toml

@@ -29,7 +29,12 @@ def measure(run: str, samples: int, workers: int, data: str = "data") -> float:
     recipe, dataset = folder.recipe, load_dataset(folder.recipe.dataset, data)
     settings = replace(recipe.evaluation, z_samples=samples)
     evaluation = Evaluation(
-        str(folder.path), settings, "test", 0, 0, folder.read_model().fingerprint,
+        str(folder.path),
+        settings,
+        "test",
+        0,
+        0,
+        folder.read_model().fingerprint,
         dataset.fingerprint,
     )
     estimator = evaluation.estimators(dataset)["2 log Z"]

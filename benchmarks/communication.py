@@ -17,7 +17,7 @@ FLOAT = 4
 def parameter_count(sizes: Sequence[int]) -> int:
     """Return the parameters of p and q of a BiHM with layers of ``sizes``, the data first.
 
-    >>> parameter_count([3, 2])     # p0: 2 x 3 and 3, p1: 2; q0: 3 x 2 and 2
+    >>> parameter_count([3, 2])  # p0: 2 x 3 and 3, p1: 2; q0: 3 x 2 and 2
     19
     """
     weights = sum(lower * upper for lower, upper in zip(sizes, sizes[1:]))
@@ -35,7 +35,7 @@ def layer_parallel_bytes(sizes: Sequence[int], samples: int, batch: int) -> int:
     Each sample of a latent layer is sent to the layer below or above it, one bit per unit, with one
     float, its part of the log weight.
 
-    >>> layer_parallel_bytes([3, 9, 7], samples=10, batch=100)    # 16 bits and 2 floats a sample
+    >>> layer_parallel_bytes([3, 9, 7], samples=10, batch=100)  # 16 bits and 2 floats a sample
     10000
     """
     rows, units = samples * batch, sum(sizes[1:])

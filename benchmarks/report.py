@@ -69,12 +69,18 @@ def _task_table(entries: dict) -> str:
                 one["best_ms"] / found[key]["best_ms"] if key in found else None
                 for key in ("sgemm", "ours")
             ]
-            rows.append([
-                name, contender.title, _cell(one["best_ms"], ".2f"),
-                _cell(one["median_ms"], ".2f"), _cell(ratios[0], ".2f"), _cell(ratios[1], ".2f"),
-                _cell(1e3 * entry["samples"] / one["best_ms"], ",.0f"),
-                _cell(one["peak_mb"], ".0f"),
-            ])
+            rows.append(
+                [
+                    name,
+                    contender.title,
+                    _cell(one["best_ms"], ".2f"),
+                    _cell(one["median_ms"], ".2f"),
+                    _cell(ratios[0], ".2f"),
+                    _cell(ratios[1], ".2f"),
+                    _cell(1e3 * entry["samples"] / one["best_ms"], ",.0f"),
+                    _cell(one["peak_mb"], ".0f"),
+                ]
+            )
     return _aligned(rows)
 
 
@@ -83,11 +89,16 @@ def _scaling_table(scaling: dict) -> str:
     for what, table in scaling.items():
         for row in table["rows"]:
             ours = row.get("ours_ms")
-            rows.append([
-                what, str(row["size"]), _cell(ours, ".2f"), _cell(row.get("sgemm_ms"), ".2f"),
-                _cell(None if ours is None else ours / row["size"], ".3f"),
-                _cell(table.get("fit", {}).get("r_squared"), ".4f"),
-            ])
+            rows.append(
+                [
+                    what,
+                    str(row["size"]),
+                    _cell(ours, ".2f"),
+                    _cell(row.get("sgemm_ms"), ".2f"),
+                    _cell(None if ours is None else ours / row["size"], ".3f"),
+                    _cell(table.get("fit", {}).get("r_squared"), ".4f"),
+                ]
+            )
     return _aligned(rows)
 
 
@@ -100,15 +111,17 @@ def tables(content: dict) -> str:
     if content.get("compile"):
         rows = [["contender", "case", "cold s", "warm s"]]
         for key, one in content["compile"].items():
-            rows.append([key, one["case"], f"{one['cold_seconds']:.1f}",
-                         f"{one['warm_seconds']:.1f}"])
+            rows.append(
+                [key, one["case"], f"{one['cold_seconds']:.1f}", f"{one['warm_seconds']:.1f}"]
+            )
         parts.append(f"compile time, graph to first update\n{_aligned(rows)}")
     if content.get("scaling"):
         parts.append(f"growth of the update's cost\n{_scaling_table(content['scaling'])}")
     if content.get("evaluation_memory"):
         rows = [["K", "", "peak MB"]]
-        rows += [[str(r["samples"]), "", f"{r['peak_mb']:.0f}"]
-                 for r in content["evaluation_memory"]]
+        rows += [
+            [str(r["samples"]), "", f"{r['peak_mb']:.0f}"] for r in content["evaluation_memory"]
+        ]
         parts.append(f"memory of log-likelihood estimation\n{_aligned(rows)}")
     parts += [f"missing: {key}: {why}" for key, why in content.get("missing", {}).items()]
     return "\n\n".join(parts)
@@ -129,11 +142,17 @@ def _draw_updates(axes, ratios: dict) -> None:
     shown = [one for one in CONTENDERS[1:] if any(one.key in found for found in ratios.values())]
     width = 1.0 / (len(shown) + 1)
     for position, contender in enumerate(shown):
-        pairs = [(i, one[contender.key]) for i, one in enumerate(ratios.values())
-                 if contender.key in one]
+        pairs = [
+            (i, one[contender.key]) for i, one in enumerate(ratios.values()) if contender.key in one
+        ]
         places = [i + (position - (len(shown) - 1) / 2) * width for i, _ in pairs]
-        bars = axes.bar(places, [height for _, height in pairs], 0.92 * width,
-                        color=COLOURS[contender.key], label=contender.title if pairs else None)
+        bars = axes.bar(
+            places,
+            [height for _, height in pairs],
+            0.92 * width,
+            color=COLOURS[contender.key],
+            label=contender.title if pairs else None,
+        )
         # Upright labels are narrower than their bars, so neighbours cannot collide.
         axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=2, rotation=90)
     axes.set_xticks(range(len(ratios)))
@@ -165,11 +184,17 @@ def chart(content: dict, path) -> None:
     import matplotlib.pyplot as plt
 
     details = content["details"]
-    rows = [(f"{name}, {title}", one["ours"]) for task, title in TASK_TITLES.items()
-            for name, one in _ratios(details[task]).items() if "ours" in one]
+    rows = [
+        (f"{name}, {title}", one["ours"])
+        for task, title in TASK_TITLES.items()
+        for name, one in _ratios(details[task]).items()
+        if "ours" in one
+    ]
     updates = _ratios(details["update"])
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(max(3.5, 1.2 * len(updates)) + 3.5, 4.2),
+        1,
+        2,
+        figsize=(max(3.5, 1.2 * len(updates)) + 3.5, 4.2),
         gridspec_kw={"width_ratios": [max(3.5, 1.2 * len(updates)), 2.4]},
     )
     _draw_updates(left, updates)
@@ -177,8 +202,9 @@ def chart(content: dict, path) -> None:
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", fontsize=8, frameon=False,
-                  ncol=min(len(labels), 7))
+    figure.legend(
+        handles, labels, loc="lower center", fontsize=8, frameon=False, ncol=min(len(labels), 7)
+    )
     figure.tight_layout(rect=(0, 0.07, 1, 1))
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -24,11 +24,19 @@ Z_SAMPLES = 100_000
 
 def _arguments(given: list = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("--quick", action="store_true",
-                        help="mnist at K=10 only, few rounds, no compile times, no scaling")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="mnist at K=10 only, few rounds, no compile times, no scaling",
+    )
     parser.add_argument("--rounds", type=int, help="rounds a case (default 8; quick 3)")
-    parser.add_argument("--only", action="append", default=[], metavar="CASE",
-                        help="an update case such as mnist-K10; may be given again")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="CASE",
+        help="an update case such as mnist-K10; may be given again",
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder to write to")
     arguments = parser.parse_args(given)
     if arguments.rounds is not None and arguments.rounds < 1:

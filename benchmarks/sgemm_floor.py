@@ -112,8 +112,9 @@ class SgemmFloor:
         """Relative error of one product against float64: that the operands lie as they should."""
         operands = _allocated(update_products(TINY))
         _multiply(operands)
-        products = {str(i): left.astype(float) @ right for i, (left, right, _) in
-                    enumerate(operands)}
+        products = {
+            str(i): left.astype(float) @ right for i, (left, right, _) in enumerate(operands)
+        }
         return relative_error({str(i): out for i, (_, _, out) in enumerate(operands)}, products)
 
     def prepare(self, task: str, case: Case):

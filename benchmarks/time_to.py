@@ -28,8 +28,12 @@ def time_to(log: pd.DataFrame, target: float = TARGET) -> dict | None:
     if reached.empty:
         return None
     row = reached.iloc[0]
-    return {"target": target, "updates": int(row["updates"]), "epoch": int(row["epoch"]),
-            "seconds": round(float(row["seconds"]), 1)}
+    return {
+        "target": target,
+        "updates": int(row["updates"]),
+        "epoch": int(row["epoch"]),
+        "seconds": round(float(row["seconds"]), 1),
+    }
 
 
 def main(given: list | None = None) -> int:

@@ -23,11 +23,16 @@ from bihm_repro.training.session import Options, TrainingData, train
 from bihm_repro.training.update import compile_update
 
 LAYERS = (12, 6)
-RECIPE = Recipe.from_dict({
-    "dataset": "bars", "seed": 3, "model": {"layers": list(LAYERS)},
-    "training": {"batch_size": 50},
-    "phases": [{"samples": 5, "learning_rate": 0.01, "max_epochs": 4}],
-    "monitor": {"valid_samples": 5, "test_every": 0, "checkpoint_seconds": 0}})
+RECIPE = Recipe.from_dict(
+    {
+        "dataset": "bars",
+        "seed": 3,
+        "model": {"layers": list(LAYERS)},
+        "training": {"batch_size": 50},
+        "phases": [{"samples": 5, "learning_rate": 0.01, "max_epochs": 4}],
+        "monitor": {"valid_samples": 5, "test_every": 0, "checkpoint_seconds": 0},
+    }
+)
 
 
 class PauseAtEpoch(Extension):
@@ -50,8 +55,14 @@ def train_updates(path: str) -> None:
     first = np.array(sample(batches[0], 0))
     for number in range(100):
         figures = update(batches[number % 10])
-    np.savez(path, first=first, last=sample(batches[0], 9), figures=list(figures.values()),
-             **model.get_values(), **update.get_state())
+    np.savez(
+        path,
+        first=first,
+        last=sample(batches[0], 9),
+        figures=list(figures.values()),
+        **model.get_values(),
+        **update.get_state(),
+    )
 
 
 def train_until(path: str, epochs: int) -> None:

@@ -102,6 +102,7 @@ class FakeContender:
     def prepare(self, task, case):
         def run(count):
             self.runs += count
+
         return run
 
 
@@ -131,8 +132,9 @@ def test_interleaved_rounds_of_real_processes():
 
 
 def test_check_mode_of_the_floor_exits_with_success():
-    done = subprocess.run([sys.executable, "-m", SGEMM.module, "--check"], cwd=ROOT,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", SGEMM.module, "--check"], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0 and json.loads(done.stdout)["ok"]
 
 
@@ -143,17 +145,26 @@ def timing(ms):
 def content():
     found = {"sgemm": timing(10.0), "ours": timing(15.0), "textbook": timing(60.0)}
     pair = {key: found[key] for key in ("sgemm", "ours")}
-    measured = {"update": {"mnist-K10": {"samples": 1000, "found": found}},
-                "log_likelihood": {"mnist": {"samples": 20000, "found": pair}},
-                "log_z2": {"mnist": {"samples": 100000, "found": pair}}}
+    measured = {
+        "update": {"mnist-K10": {"samples": 1000, "found": found}},
+        "log_likelihood": {"mnist": {"samples": 20000, "found": pair}},
+        "log_z2": {"mnist": {"samples": 100000, "found": pair}},
+    }
     return report.bench_json(measured, {"machine": {}, "missing": {"jax": "not there"}})
 
 
 def test_bench_json_has_the_promised_form():
     written = json.loads(json.dumps(content()))
     assert written["update"]["mnist-K10"] == {
-        "sgemm_ms": 10.0, "ours_ms": 15.0, "centred_ms": None, "pytensor_ms": None,
-        "jax_mode_ms": None, "jax_ms": None, "torch_ms": None, "textbook_ms": 60.0}
+        "sgemm_ms": 10.0,
+        "ours_ms": 15.0,
+        "centred_ms": None,
+        "pytensor_ms": None,
+        "jax_mode_ms": None,
+        "jax_ms": None,
+        "torch_ms": None,
+        "textbook_ms": 60.0,
+    }
     assert written["log_z2"]["mnist"] == {"ours_ms": 15.0, "sgemm_ms": 10.0, "samples": 100000}
 
 
@@ -177,9 +188,14 @@ def test_linear_fit_of_a_line_and_of_a_bend():
 
 
 def test_time_to_is_the_first_row_that_reaches_the_target_and_keeps_other_entries(tmp_path):
-    log = pd.DataFrame({"epoch": [1, 2, 3, 4], "updates": [10, 20, 30, 40],
-                        "seconds": [1.0, 2.5, 3.0, 4.0],
-                        "valid_log_p": [-99.0, float("nan"), -94.9, -90.0]})
+    log = pd.DataFrame(
+        {
+            "epoch": [1, 2, 3, 4],
+            "updates": [10, 20, 30, 40],
+            "seconds": [1.0, 2.5, 3.0, 4.0],
+            "valid_log_p": [-99.0, float("nan"), -94.9, -90.0],
+        }
+    )
     assert time_to(log, 95.0) == {"target": 95.0, "updates": 30, "epoch": 3, "seconds": 3.0}
     assert time_to(log, 80.0) is None
     run = RunDirectory(tmp_path / "run")
@@ -207,18 +223,26 @@ def test_bytes_of_samples_are_a_bit_per_unit_and_a_float_per_layer():
 
 def test_the_page_on_cost_has_the_numbers_of_the_paper_s_models():
     page = (ROOT / "docs" / "howto" / "cost.md").read_text(encoding="utf-8")
-    sizes = {"MNIST": find_case("mnist-K10").sizes, "Web": find_case("web-K10").sizes,
-             "OCR letters": find_case("ocr_letters-K10").sizes,
-             "DNA": (180, 200, 150, 130, 100, 70, 50, 30, 20, 10),
-             "Connect4": (126, 300, 110, 50, 20), "Adult": find_case("adult-K10").sizes}
+    sizes = {
+        "MNIST": find_case("mnist-K10").sizes,
+        "Web": find_case("web-K10").sizes,
+        "OCR letters": find_case("ocr_letters-K10").sizes,
+        "DNA": (180, 200, 150, 130, 100, 70, 50, 30, 20, 10),
+        "Connect4": (126, 300, 110, 50, 20),
+        "Adult": find_case("adult-K10").sizes,
+    }
     for name, layers in sizes.items():
         sent = [gradient_bytes(layers), *(layer_parallel_bytes(layers, k, 100) for k in (10, 100))]
-        cells = [f"{name}, {len(layers) - 1} layers", f"{parameter_count(layers):,}",
-                 *(f"{count / 1e6:.2f} MB" for count in sent)]
+        cells = [
+            f"{name}, {len(layers) - 1} layers",
+            f"{parameter_count(layers):,}",
+            *(f"{count / 1e6:.2f} MB" for count in sent),
+        ]
         assert f"| {' | '.join(cells)} |" in page
 
 
 def test_scaling_is_a_ratio_to_one_process():
     assert ratios(10.0, [10.0, 6.25], [10.0, 12.5]) == [
         {"workers": 1, "strong": 1.0, "efficiency": 1.0, "weak": 1.0},
-        {"workers": 2, "strong": 0.625, "efficiency": 0.8, "weak": 1.25}]
+        {"workers": 2, "strong": 0.625, "efficiency": 0.8, "weak": 1.25},
+    ]

@@ -29,10 +29,10 @@ def test_the_tutorial_runs(monkeypatch):
     names: dict = {}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            assert cell["outputs"] == []        # outputs are made by the build
+            assert cell["outputs"] == []  # outputs are made by the build
             exec("".join(line for line in cell["source"] if line[0] != "%"), names)
     close = names["bars"].entropy + names["found"].log_p.mean()
-    assert -0.15 < close < 0.1       # nats; no model has an expected log p above minus the entropy
+    assert -0.15 < close < 0.1  # nats; no model has an expected log p above minus the entropy
     assert names["ess"].p_star.mean() > names["ess"].p.mean()
     matplotlib.pyplot.close("all")
 
@@ -47,8 +47,9 @@ def test_the_files_that_a_page_names_exist(page):
 
 
 def test_the_functions_that_the_theory_page_names_exist():
-    source = "\n".join(path.read_text(encoding="utf-8")
-                       for path in (ROOT / "bihm_repro").rglob("*.py"))
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "bihm_repro").rglob("*.py")
+    )
     text = (DOCS / "theory.md").read_text(encoding="utf-8")
     names = set(re.findall(r"`(\w+(?:\.\w+)?)(?:\([^`]*\))?`", text))
     assert {"estimate_log_z2", "HelmholtzMachine.infer"} <= names
@@ -81,11 +82,20 @@ def test_the_recipe_reference_has_every_setting_with_its_meaning():
 def test_the_site_builds_without_warnings(tmp_path):
     for module in ("sphinx", "myst_nb", "furo", "latex2mathml"):
         pytest.importorskip(module)
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-D", "nb_execution_mode=off",
-               str(DOCS), str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "-q",
+        "-D",
+        "nb_execution_mode=off",
+        str(DOCS),
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     pages = [page.read_text(encoding="utf-8") for page in tmp_path.rglob("*.html")]
     assert len(pages) > 15
-    for page in pages:      # nothing is loaded from the network
+    for page in pages:  # nothing is loaded from the network
         assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)=\"(https?:)?//", page)

@@ -12,8 +12,25 @@ import pytest
 import bihm_repro
 
 ROOT = Path(bihm_repro.__file__).parent
-ORDER = ["errors", "files", "progress", "engine", "ops", "bricks", "models", "recipes", "runs",
-         "datasets", "samplers", "estimators", "training", "cluster", "report", "api", "cli"]
+ORDER = [
+    "errors",
+    "files",
+    "progress",
+    "engine",
+    "ops",
+    "bricks",
+    "models",
+    "recipes",
+    "runs",
+    "datasets",
+    "samplers",
+    "estimators",
+    "training",
+    "cluster",
+    "report",
+    "api",
+    "cli",
+]
 """A file imports only from its own folder and from those before it."""
 
 ALLOWED = {
@@ -25,9 +42,20 @@ ALLOWED = {
 KNOWN_VIOLATIONS: set[tuple[str, str]] = set()
 """(file, module) pairs that remain to be removed; nothing may be added."""
 
-NEVER_THE_ENGINE = ["models.registry", "bricks.registry", "recipes.recipe", "runs.layout",
-                    "runs.reader", "datasets", "samplers.from_run", "samplers.helmholtz",
-                    "samplers.gaussian", "samplers.gibbs", "samplers.inpainting", "report.figures"]
+NEVER_THE_ENGINE = [
+    "models.registry",
+    "bricks.registry",
+    "recipes.recipe",
+    "runs.layout",
+    "runs.reader",
+    "datasets",
+    "samplers.from_run",
+    "samplers.helmholtz",
+    "samplers.gaussian",
+    "samplers.gibbs",
+    "samplers.inpainting",
+    "report.figures",
+]
 
 
 def imported_modules(path: Path, typing: bool = True) -> set[str]:
@@ -36,10 +64,17 @@ def imported_modules(path: Path, typing: bool = True) -> set[str]:
     Without ``typing``, those under ``if TYPE_CHECKING`` are left out.
     """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    skipped = [] if typing else [
-        inner for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for statement in node.body for inner in ast.walk(statement)]
+    skipped = (
+        []
+        if typing
+        else [
+            inner
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for statement in node.body
+            for inner in ast.walk(statement)
+        ]
+    )
     found = set()
     for node in ast.walk(tree):
         if any(node is other for other in skipped):
@@ -69,8 +104,11 @@ def part_of(module: str) -> str:
 
 def graph(typing: bool = True) -> list[tuple[str, str]]:
     """(file, imported module) for each file of the package."""
-    return [(path.relative_to(ROOT).as_posix(), module) for path in sorted(ROOT.rglob("*.py"))
-            for module in sorted(imported_modules(path, typing))]
+    return [
+        (path.relative_to(ROOT).as_posix(), module)
+        for path in sorted(ROOT.rglob("*.py"))
+        for module in sorted(imported_modules(path, typing))
+    ]
 
 
 def is_in_order(file: str, module: str) -> bool:
@@ -93,8 +131,10 @@ def test_files_import_only_from_folders_before_their_own():
 
 
 def test_the_reader_of_imports_sees_lazy_typing_and_relative_ones(tmp_path, monkeypatch):
-    text = ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from bihm_repro.cli import "
-            "main\ndef f():\n    import bihm_repro.engine.symbolic\n    from . import adam\n")
+    text = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from bihm_repro.cli import "
+        "main\ndef f():\n    import bihm_repro.engine.symbolic\n    from . import adam\n"
+    )
     folder = tmp_path / "bihm_repro" / "ops"
     folder.mkdir(parents=True)
     (folder / "new.py").write_text(text)
@@ -104,8 +144,13 @@ def test_the_reader_of_imports_sees_lazy_typing_and_relative_ones(tmp_path, monk
         (tmp_path / "bihm_repro" / name).write_text("")
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path / "bihm_repro")
     found = imported_modules(folder / "new.py")
-    assert found == {"bihm_repro.cli", "bihm_repro.cli.main", "bihm_repro.engine.symbolic",
-                     "bihm_repro.ops", "bihm_repro.ops.adam"}
+    assert found == {
+        "bihm_repro.cli",
+        "bihm_repro.cli.main",
+        "bihm_repro.engine.symbolic",
+        "bihm_repro.ops",
+        "bihm_repro.ops.adam",
+    }
     assert "bihm_repro.cli" not in imported_modules(folder / "new.py", typing=False)
     assert not is_in_order("ops/new.py", "bihm_repro.cli.main")
     assert is_in_order("ops/new.py", "bihm_repro.engine.symbolic")
@@ -117,8 +162,10 @@ def test_there_is_no_cycle_between_files():
         name = ".".join([ROOT.name, *Path(file).with_suffix("").parts]).removesuffix(".__init__")
         if name != module and module.count(".") > 1:
             edges.setdefault(name, set()).add(module)
-    edges = {name: {to for to in targets if not name.startswith(f"{to}.")}
-             for name, targets in edges.items()}
+    edges = {
+        name: {to for to in targets if not name.startswith(f"{to}.")}
+        for name, targets in edges.items()
+    }
     done: set[str] = set()
 
     def visit(name: str, path: tuple[str, ...]) -> None:
@@ -134,10 +181,15 @@ def test_there_is_no_cycle_between_files():
 
 @pytest.mark.parametrize("modules", [NEVER_THE_ENGINE])
 def test_what_needs_no_engine_does_not_import_it(modules):
-    script = "; ".join([f"import bihm_repro.{name}" for name in modules]
-                       + ["from bihm_repro.models.registry import kinds, kind",
-                          "[kind(name) for name in kinds()]", "import sys",
-                          "print(sorted({'theano', 'pytensor', 'jax'} & set(sys.modules)))"])
+    script = "; ".join(
+        [f"import bihm_repro.{name}" for name in modules]
+        + [
+            "from bihm_repro.models.registry import kinds, kind",
+            "[kind(name) for name in kinds()]",
+            "import sys",
+            "print(sorted({'theano', 'pytensor', 'jax'} & set(sys.modules)))",
+        ]
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
@@ -150,7 +202,7 @@ def test_kinds_of_models_are_listed_in_the_registry_only():
     for path in sorted(ROOT.rglob("*.py")):
         file = path.relative_to(ROOT).as_posix()
         if file.split("/")[0] in ("report",) or file == "models/registry.py":
-            continue        # the report names the methods of the paper's tables
+            continue  # the report names the methods of the paper's tables
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Compare):
                 constants = {c.value for c in ast.walk(node) if isinstance(c, ast.Constant)}

@@ -47,9 +47,15 @@ def test_the_package_carries_the_recipes():
     assert "*.toml" in settings["setuptools"]["package-data"]["*"]
     carried = ROOT / "bihm_repro" / "run_exps"
     names = {path.relative_to(carried) for path in carried.rglob("*.toml")}
-    assert names == {path.relative_to(ROOT / "run_exps")
-                     for path in (ROOT / "run_exps").rglob("*")
-                     if path.is_file()} and len(names) > 30
+    assert (
+        names
+        == {
+            path.relative_to(ROOT / "run_exps")
+            for path in (ROOT / "run_exps").rglob("*")
+            if path.is_file()
+        }
+        and len(names) > 30
+    )
 
 
 def test_console_script_and_extras(project):
@@ -80,8 +86,12 @@ def test_licence_and_citation_are_there():
 def test_make_says_which_python_to_install(tmp_path):
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path / name)
-    done = subprocess.run(["make", "setup", "PYTHON=no-such-python", "ENGINE=theano"],
-                          cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        ["make", "setup", "PYTHON=no-such-python", "ENGINE=theano"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode != 0
     assert "no-such-python does not fit" in done.stderr and "3.9 to 3.11" in done.stderr
     assert not (tmp_path / ".venv").exists()

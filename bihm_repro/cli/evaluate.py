@@ -22,25 +22,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes; what is not given comes from the run's recipe."""
     parser.add_argument("run", help="run folder, such as results/mnist")
     count = integer()
-    parser.add_argument("--samples", type=integers,
-                        help="numbers K of samples (default: the recipe's, 1,10,100,1000)")
-    parser.add_argument("--z-samples", type=count,
-                        help="outer samples for 2 log Z (default: the recipe's, 1000000)")
-    parser.add_argument("--z-inner", type=integer(1),
-                        help="inner samples per outer sample (default: the recipe's, 1)")
-    parser.add_argument("--ess-samples", type=count,
-                        help="K of the effective sample size (default: the recipe's, 10000)")
-    parser.add_argument("--ess-examples", type=count,
-                        help="examples it is averaged over; 0: all (default: the recipe's, 1000)")
+    parser.add_argument(
+        "--samples",
+        type=integers,
+        help="numbers K of samples (default: the recipe's, 1,10,100,1000)",
+    )
+    parser.add_argument(
+        "--z-samples", type=count, help="outer samples for 2 log Z (default: the recipe's, 1000000)"
+    )
+    parser.add_argument(
+        "--z-inner",
+        type=integer(1),
+        help="inner samples per outer sample (default: the recipe's, 1)",
+    )
+    parser.add_argument(
+        "--ess-samples",
+        type=count,
+        help="K of the effective sample size (default: the recipe's, 10000)",
+    )
+    parser.add_argument(
+        "--ess-examples",
+        type=count,
+        help="examples it is averaged over; 0: all (default: the recipe's, 1000)",
+    )
     parser.add_argument("--split", default="test", help="train, valid or test")
     parser.add_argument("--examples", type=count, default=0, help="random subset; 0: all")
     parser.add_argument("--seed", type=count, default=0, help="of the estimates' random numbers")
     parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
-    parser.add_argument("--z-trace", type=integer(1), metavar="N",
-                        help="write z_trace.csv instead: running estimates with N samples")
-    parser.add_argument("--cluster", metavar="WHERE",
-                        help="compute on workers: local:N, tcp://HOST:PORT or a scheduler file; "
-                             "the estimates are the same")
+    parser.add_argument(
+        "--z-trace",
+        type=integer(1),
+        metavar="N",
+        help="write z_trace.csv instead: running estimates with N samples",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="WHERE",
+        help="compute on workers: local:N, tcp://HOST:PORT or a scheduler file; "
+        "the estimates are the same",
+    )
     parser.add_argument("--no-write", action="store_true", help="print only")
     parser.add_argument("--threads", type=int, help="threads to use")
     parser.add_argument("--engine", help="theano or pytensor")
@@ -54,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
     choose(args.engine, args.device, args.threads)
     folder = RunDirectory(args.run)
-    name = folder.recipe.dataset    # a clear line where this is no run folder
+    name = folder.recipe.dataset  # a clear line where this is no run folder
     from bihm_repro.datasets.dataset import load_dataset
     from bihm_repro.estimators.evaluate import evaluate_run, write_z_trace
 
@@ -68,14 +88,25 @@ def run(args: argparse.Namespace) -> int:
     try:
         with _workers(args) as compute_for:
             result = evaluate_run(
-                folder, samples=args.samples, z_samples=args.z_samples, z_inner=args.z_inner,
-                ess_samples=args.ess_samples, ess_examples=args.ess_examples,
-                examples=args.examples, split=args.split, seed=args.seed, dataset=dataset,
-                write=not args.no_write, compute_for=compute_for)
+                folder,
+                samples=args.samples,
+                z_samples=args.z_samples,
+                z_inner=args.z_inner,
+                ess_samples=args.ess_samples,
+                ess_examples=args.ess_examples,
+                examples=args.examples,
+                split=args.split,
+                seed=args.seed,
+                dataset=dataset,
+                write=not args.no_write,
+                compute_for=compute_for,
+            )
     except KeyboardInterrupt:
         if not args.no_write:
-            say("interrupted: the same command goes on from the blocks that are done",
-                file=sys.stderr)
+            say(
+                "interrupted: the same command goes on from the blocks that are done",
+                file=sys.stderr,
+            )
         return 130
     print(describe(result))
     return 0
@@ -101,16 +132,23 @@ def describe(result: dict) -> str:
     lines = [f"{result['dataset']}, {result['split']} split, {result['n_examples']} examples"]
     names = [("log_p", "-log p"), ("log_p_tilde_star", "-log p~*"), ("log_p_star", "-log p*")]
     for k, metrics in result["samples"].items():
-        cells = [f"{label} {-metrics[name]['value']:.2f} ± {metrics[name]['standard_error']:.2f}"
-                 for name, label in names if name in metrics]
+        cells = [
+            f"{label} {-metrics[name]['value']:.2f} ± {metrics[name]['standard_error']:.2f}"
+            for name, label in names
+            if name in metrics
+        ]
         lines.append(f"K={k:>6}  " + "   ".join(cells))
     if "log_z2" in result:
         z = result["log_z2"]
-        lines.append(f"2 log Z  {z['value']:.3f} ± {z['standard_error']:.3f} "
-                     f"({z['samples']} samples)")
+        lines.append(
+            f"2 log Z  {z['value']:.3f} ± {z['standard_error']:.3f} ({z['samples']} samples)"
+        )
     if "ess" in result:
         ess = result["ess"]
-        parts = [f"{label} {ess[name]['value']:.2f}% ± {ess[name]['standard_error']:.2f}"
-                 for name, label in (("p_star", "p*"), ("p", "p")) if name in ess]
+        parts = [
+            f"{label} {ess[name]['value']:.2f}% ± {ess[name]['standard_error']:.2f}"
+            for name, label in (("p_star", "p*"), ("p", "p"))
+            if name in ess
+        ]
         lines.append(f"ESS  {'   '.join(parts)} (K={ess['samples']})")
     return "\n".join(lines)

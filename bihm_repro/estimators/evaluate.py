@@ -144,12 +144,21 @@ class Evaluation:
         return ProgressFiles(RunDirectory(self.run).file("blocks"), " ".join(map(str, facts)))
 
 
-def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
-                 z_samples: int | None = None, z_inner: int | None = None,
-                 ess_samples: int | None = None, ess_examples: int | None = None,
-                 examples: int = 0, split: str = "test", seed: int = 0,
-                 dataset: Dataset | None = None, write: bool = True,
-                 compute_for: Callable[[Evaluation], Compute] | None = None) -> dict[str, Any]:
+def evaluate_run(
+    run: RunDirectory,
+    *,
+    samples: Sequence[int] | None = None,
+    z_samples: int | None = None,
+    z_inner: int | None = None,
+    ess_samples: int | None = None,
+    ess_examples: int | None = None,
+    examples: int = 0,
+    split: str = "test",
+    seed: int = 0,
+    dataset: Dataset | None = None,
+    write: bool = True,
+    compute_for: Callable[[Evaluation], Compute] | None = None,
+) -> dict[str, Any]:
     """Evaluate the run's best model; what is None is taken from its recipe.
 
     ``examples`` evaluates on a random subset only (0: the complete split). ``compute_for`` says how
@@ -169,8 +178,9 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
     model = stored_model(run, parameters)
     dataset = dataset or load_dataset(recipe.dataset)
     if split not in dataset.splits:
-        raise InputError(f"split {split!r} is unknown: {dataset.name} has "
-                         f"{', '.join(dataset.splits)}")
+        raise InputError(
+            f"split {split!r} is unknown: {dataset.name} has {', '.join(dataset.splits)}"
+        )
     run.check_data(dataset.fingerprint)
     evaluation = Evaluation(
         str(run.path), settings, split, examples, seed, parameters.fingerprint, dataset.fingerprint
@@ -180,11 +190,18 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
     compute = compute_for(evaluation) if compute_for else here
     start = time.perf_counter()
     result = {
-        "dataset": dataset.name, "split": split, "n_examples": len(x), "seed": seed,
-        "commit": source_commit(), "data_fingerprint": dataset.fingerprint,
-        "data_exactness": dataset.exactness, "model_kind": recipe.model.kind,
-        "layers": list(recipe.model.layers), "recipe_fingerprint": recipe.fingerprint(),
-        "model_fingerprint": parameters.fingerprint, "updates": status.get("updates"),
+        "dataset": dataset.name,
+        "split": split,
+        "n_examples": len(x),
+        "seed": seed,
+        "commit": source_commit(),
+        "data_fingerprint": dataset.fingerprint,
+        "data_exactness": dataset.exactness,
+        "model_kind": recipe.model.kind,
+        "layers": list(recipe.model.layers),
+        "recipe_fingerprint": recipe.fingerprint(),
+        "model_fingerprint": parameters.fingerprint,
+        "updates": status.get("updates"),
         "finished": bool(status.get("finished")),
         **evaluate_model(model, x, settings, seed, compute, files),
     }
@@ -195,15 +212,26 @@ def evaluate_run(run: RunDirectory, *, samples: Sequence[int] | None = None,
     return result
 
 
-def write_z_trace(run: RunDirectory, *, samples: int = 10**6, runs: int = 10,
-                  inner: Sequence[int] = (1, 10, 100), seed: int = 0) -> None:
+def write_z_trace(
+    run: RunDirectory,
+    *,
+    samples: int = 10**6,
+    runs: int = 10,
+    inner: Sequence[int] = (1, 10, 100),
+    seed: int = 0,
+) -> None:
     """Write running estimates of 2 log Z, ``runs`` times for one inner sample: ``z_trace.csv``."""
     model = stored_model(run)
     rows = []
     for k_inner in inner:
         for number in range(runs if k_inner == 1 else 1):
-            estimate = estimate_log_z2(model, max(2, samples // k_inner), inner=k_inner,
-                                       seed=seed_for(seed, f"trace {number}"), trace=40)
+            estimate = estimate_log_z2(
+                model,
+                max(2, samples // k_inner),
+                inner=k_inner,
+                seed=seed_for(seed, f"trace {number}"),
+                trace=40,
+            )
             rows += [(number, k_inner, k_outer, value) for k_outer, value in estimate.trace]
     with written_atomically(run.file("z_trace.csv")) as path:
         with open(path, "w", newline="", encoding="utf-8") as handle:

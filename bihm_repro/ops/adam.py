@@ -15,8 +15,13 @@ import numpy as np
 from bihm_repro.engine.symbolic import Apply, T
 from bihm_repro.ops.fused import FusedOp
 
-__all__ = ["AdamUpdate", "CentredAdamUpdate", "adam_update", "centred_adam_update",
-           "upper_triangle"]
+__all__ = [
+    "AdamUpdate",
+    "CentredAdamUpdate",
+    "adam_update",
+    "centred_adam_update",
+    "upper_triangle",
+]
 
 
 class _Adam(FusedOp):
@@ -28,8 +33,14 @@ class _Adam(FusedOp):
 
     __props__: tuple[str, ...] = ("decay1", "decay2", "epsilon", "proximal", "averaged")
 
-    def __init__(self, decay1: float, decay2: float, epsilon: float, proximal: bool = False,
-                 averaged: bool = False) -> None:
+    def __init__(
+        self,
+        decay1: float,
+        decay2: float,
+        epsilon: float,
+        proximal: bool = False,
+        averaged: bool = False,
+    ) -> None:
         self.decay1, self.decay2, self.epsilon = decay1, decay2, epsilon
         self.proximal, self.averaged = proximal, averaged
 
@@ -40,7 +51,7 @@ class _Adam(FusedOp):
 
     def infer_shape(self, *arguments) -> list[tuple]:
         """The shapes of what is overwritten."""
-        return list(arguments[-1][:len(self.destroy_map)])
+        return list(arguments[-1][: len(self.destroy_map)])
 
     def step(self, numeric: Any, state: list, gradient: Any, scalars: list) -> list:
         """Return the new ``state`` (parameter, moments, average), with numpy or jax.numpy."""
@@ -56,18 +67,28 @@ class _Adam(FusedOp):
 
     def _settings(self, scalars: list[str]) -> str:
         rate, weight, l1, l2 = (f"*bihm::floats({v})" for v in scalars)
-        return (f"bihm::AdamSettings{{{rate}, {self.decay1}f, {1 - self.decay1:.9e}f, "
-                f"{self.decay2}f, {1 - self.decay2:.9e}f, {self.epsilon}f, {l1}, {l2}, "
-                f"{weight}, {str(self.proximal).lower()}}}")
+        return (
+            f"bihm::AdamSettings{{{rate}, {self.decay1}f, {1 - self.decay1:.9e}f, "
+            f"{self.decay2}f, {1 - self.decay2:.9e}f, {self.epsilon}f, {l1}, {l2}, "
+            f"{weight}, {str(self.proximal).lower()}}}"
+        )
 
-    def _c_body(self, inputs: list[str], outputs: list[str], gradients: list[str], fits: list[str],
-                call: str, fail: str) -> str:
+    def _c_body(
+        self,
+        inputs: list[str],
+        outputs: list[str],
+        gradients: list[str],
+        fits: list[str],
+        call: str,
+        fail: str,
+    ) -> str:
         """Borrow ``gradients`` as row-major arrays, check ``fits``, run ``call``, hand over."""
         borrow = "".join(f"PyArrayObject* a_{v} = bihm::row_major({v});\n" for v in gradients)
         give_back = "".join(f"Py_XDECREF(a_{v});\n" for v in gradients)
-        contiguous = [f"PyArray_IS_C_CONTIGUOUS({v})" for v in inputs[:len(outputs)]]
-        hand_over = "".join(f"Py_INCREF({i}); Py_XDECREF({o}); {o} = {i};\n"
-                            for i, o in zip(inputs, outputs))
+        contiguous = [f"PyArray_IS_C_CONTIGUOUS({v})" for v in inputs[: len(outputs)]]
+        hand_over = "".join(
+            f"Py_INCREF({i}); Py_XDECREF({o}); {o} = {i};\n" for i, o in zip(inputs, outputs)
+        )
         return f"""
         {{
         {borrow}
@@ -110,16 +131,19 @@ class AdamUpdate(_Adam):
 
     def jax_form(self, *inputs, numeric: Any = None) -> tuple:
         """The same in JAX, in new arrays."""
-        return tuple(self.step(numeric or _jax_numpy(), list(inputs[:-5]), inputs[-5],
-                               list(inputs[-4:])))
+        return tuple(
+            self.step(numeric or _jax_numpy(), list(inputs[:-5]), inputs[-5], list(inputs[-4:]))
+        )
 
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel in place."""
         self.require_float32(node)
         state, gradient = inputs[:-5], inputs[-5]
         fits = [f"PyArray_SIZE({v}) == PyArray_SIZE(a_{gradient})" for v in state]
-        call = (f"ok = bihm::adam({self._state(state)}, bihm::floats(a_{gradient}), 1, "
-                f"PyArray_SIZE(a_{gradient}), {self._settings(inputs[-4:])}, NULL, NULL, NULL, 1);")
+        call = (
+            f"ok = bihm::adam({self._state(state)}, bihm::floats(a_{gradient}), 1, "
+            f"PyArray_SIZE(a_{gradient}), {self._settings(inputs[-4:])}, NULL, NULL, NULL, 1);"
+        )
         return self._c_body(state, outputs, [gradient], fits, call, sub["fail"])
 
 
@@ -140,7 +164,7 @@ class CentredAdamUpdate(_Adam):
         """Inputs: the states of W and b, G, g, c, then rate, average weight, l1, l2."""
         arrays = [T.as_tensor_variable(v) for v in inputs[:-4]]
         scalars = [T.cast(T.as_tensor_variable(v), arrays[0].dtype) for v in inputs[-4:]]
-        return Apply(self, arrays + scalars, [v.type() for v in arrays[:2 * self.width]])
+        return Apply(self, arrays + scalars, [v.type() for v in arrays[: 2 * self.width]])
 
     def perform(self, node, inputs, storage) -> None:
         """The numpy reference."""
@@ -164,12 +188,13 @@ class CentredAdamUpdate(_Adam):
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel in place, on the weights and then on the bias."""
         self.require_float32(node)
-        weights, bias = inputs[:self.width], inputs[self.width:2 * self.width]
+        weights, bias = inputs[: self.width], inputs[self.width : 2 * self.width]
         gradients = inputs[-7:-4]
         gradient, bias_gradient, centre = (f"a_{v}" for v in gradients)
         fits = [f"PyArray_SIZE({v}) == PyArray_SIZE({gradient})" for v in weights]
-        fits += [f"PyArray_SIZE({v}) == PyArray_DIMS({gradient})[1]"
-                 for v in [*bias, bias_gradient]]
+        fits += [
+            f"PyArray_SIZE({v}) == PyArray_DIMS({gradient})[1]" for v in [*bias, bias_gradient]
+        ]
         fits += [f"PyArray_SIZE({centre}) == PyArray_DIMS({gradient})[0]"]
         call = f"""
             const npy_intp rows = PyArray_DIMS({gradient})[0], units = PyArray_DIMS({gradient})[1];
@@ -183,12 +208,22 @@ class CentredAdamUpdate(_Adam):
                 settings, NULL, NULL, shift, 1);
             std::free(shift);
         """
-        return self._c_body(inputs[:2 * self.width], outputs, gradients, fits, call, sub["fail"])
+        return self._c_body(inputs[: 2 * self.width], outputs, gradients, fits, call, sub["fail"])
 
 
-def adam_update(state: list, gradient, rate, *, average_weight=0.0, l1=0.0, l2=0.0,
-                decay1: float = 0.9, decay2: float = 0.999, epsilon: float = 1e-8,
-                proximal: bool = False) -> list:
+def adam_update(
+    state: list,
+    gradient,
+    rate,
+    *,
+    average_weight=0.0,
+    l1=0.0,
+    l2=0.0,
+    decay1: float = 0.9,
+    decay2: float = 0.999,
+    epsilon: float = 1e-8,
+    proximal: bool = False,
+) -> list:
     """Return the new values of ``state``, made in its own memory.
 
     ``state`` is [parameter, first moment, second moment] and, where one is kept, its average.
@@ -200,17 +235,31 @@ def adam_update(state: list, gradient, rate, *, average_weight=0.0, l1=0.0, l2=0
     return op(*state, gradient, rate, average_weight, l1, l2)
 
 
-def centred_adam_update(weights: list, bias: list, gradient, bias_gradient, centre, rate, *,
-                        average_weight=0.0, l1=0.0, l2=0.0, decay1: float = 0.9,
-                        decay2: float = 0.999, epsilon: float = 1e-8,
-                        proximal: bool = False, full_rows: int | None = None) -> list:
+def centred_adam_update(
+    weights: list,
+    bias: list,
+    gradient,
+    bias_gradient,
+    centre,
+    rate,
+    *,
+    average_weight=0.0,
+    l1=0.0,
+    l2=0.0,
+    decay1: float = 0.9,
+    decay2: float = 0.999,
+    epsilon: float = 1e-8,
+    proximal: bool = False,
+    full_rows: int | None = None,
+) -> list:
     """Return the new values of the states ``weights`` and ``bias`` of a linear map, centred.
 
     ``centre`` (inputs,) is the running mean of the inputs. The rows of the weights from
     ``full_rows`` on are strictly upper triangular; the rest is as in ``adam_update``.
     """
-    op = CentredAdamUpdate(decay1, decay2, epsilon, proximal, len(weights) == 4,
-                           full_rows=full_rows)
+    op = CentredAdamUpdate(
+        decay1, decay2, epsilon, proximal, len(weights) == 4, full_rows=full_rows
+    )
     return op(*weights, *bias, gradient, bias_gradient, centre, rate, average_weight, l1, l2)
 
 

@@ -21,8 +21,15 @@ from bihm_repro.ops.fused import FusedOp
 from bihm_repro.ops.numerics import sigmoid
 from bihm_repro.ops.random_numbers import uniform
 
-__all__ = ["Sampled", "Scored", "sample_layer", "score_layer", "SampleLayer", "ScoreLayer",
-           "row_log_probability"]
+__all__ = [
+    "Sampled",
+    "Scored",
+    "sample_layer",
+    "score_layer",
+    "SampleLayer",
+    "ScoreLayer",
+    "row_log_probability",
+]
 
 
 class Sampled(NamedTuple):
@@ -63,8 +70,9 @@ class _LayerOp(FusedOp):
 
 
 def _borrow(names: list[str], fail: str) -> str:
-    return "".join(f"PyArrayObject* a_{n} = bihm::row_major({n});\n"
-                   f"if (!a_{n}) {{ {fail} }}\n" for n in names)
+    return "".join(
+        f"PyArrayObject* a_{n} = bihm::row_major({n});\nif (!a_{n}) {{ {fail} }}\n" for n in names
+    )
 
 
 def _give_back(names: list[str]) -> str:
@@ -117,8 +125,11 @@ class SampleLayer(_LayerOp):
         node, shapes = arguments[-2:]
         rows = shapes[0][0] * node.inputs[-3]
         units = shapes[1][1] if self.affine else shapes[0][1]
-        return [(rows, units), (rows,),
-                (rows if self.wants == "residual" else shapes[0][0], units)][:len(node.outputs)]
+        return [
+            (rows, units),
+            (rows,),
+            (rows if self.wants == "residual" else shapes[0][0], units),
+        ][: len(node.outputs)]
 
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel on row-major arrays."""
@@ -191,7 +202,7 @@ class ScoreLayer(_LayerOp):
     def infer_shape(self, *arguments) -> list[tuple]:
         """A row for each row of h."""
         node, shapes = arguments[-2:]
-        return [(shapes[1][0],), (shapes[1][0], shapes[0][1])][:len(node.outputs)]
+        return [(shapes[1][0],), (shapes[1][0], shapes[0][1])][: len(node.outputs)]
 
     def c_code(self, node, name, inputs, outputs, sub) -> str:
         """Call the kernel on row-major arrays."""
@@ -225,12 +236,15 @@ class ScoreLayer(_LayerOp):
 
 def _check_shapes(arrays: list[str]) -> str:
     x, weights, bias = arrays
-    return (f"ok = ok && PyArray_DIMS({weights})[0] == PyArray_DIMS({x})[1] && "
-            f"PyArray_DIMS({bias})[0] == PyArray_DIMS({weights})[1];")
+    return (
+        f"ok = ok && PyArray_DIMS({weights})[0] == PyArray_DIMS({x})[1] && "
+        f"PyArray_DIMS({bias})[0] == PyArray_DIMS({weights})[1];"
+    )
 
 
-def sample_layer(x, weights=None, bias=None, *, repeats=1, seed, counter,
-                 wants: str = "nothing") -> Sampled:
+def sample_layer(
+    x, weights=None, bias=None, *, repeats=1, seed, counter, wants: str = "nothing"
+) -> Sampled:
     """Draw a Bernoulli layer.
 
     Parameters

@@ -12,8 +12,14 @@ import numpy as np
 from bihm_repro.engine.symbolic import Apply, T
 from bihm_repro.ops.fused import FusedOp
 
-__all__ = ["weighted_gradient", "summed_residual", "column_means", "WeightedGradient",
-           "SummedResidual", "ColumnMeans"]
+__all__ = [
+    "weighted_gradient",
+    "summed_residual",
+    "column_means",
+    "WeightedGradient",
+    "SummedResidual",
+    "ColumnMeans",
+]
 
 
 class WeightedGradient(FusedOp):
@@ -86,8 +92,9 @@ class SummedResidual(FusedOp):
         n, units = mean.shape
         weight = weight.reshape(n, -1)
         drawn = sample.reshape(n, -1, units)
-        storage[0][0] = (weight.sum(axis=1)[:, None] * mean
-                         - np.einsum("nk,nku->nu", weight, drawn)).astype(mean.dtype)
+        storage[0][0] = (
+            weight.sum(axis=1)[:, None] * mean - np.einsum("nk,nku->nu", weight, drawn)
+        ).astype(mean.dtype)
 
     def jax_form(self, mean, sample, weight):
         """The same in JAX."""

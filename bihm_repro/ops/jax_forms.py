@@ -11,8 +11,15 @@ import jax.numpy as jnp
 
 from bihm_repro.ops.jax_random_numbers import uniform
 
-__all__ = ["affine", "repeated", "row_log_probability", "sample_layer", "score_layer",
-           "summed_residual", "weighted_gradient"]
+__all__ = [
+    "affine",
+    "repeated",
+    "row_log_probability",
+    "sample_layer",
+    "score_layer",
+    "summed_residual",
+    "weighted_gradient",
+]
 
 
 def _logits(arrays: tuple):

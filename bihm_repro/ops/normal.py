@@ -47,8 +47,8 @@ class StandardNormal(FusedOp):
     def make_node(self, like, units, repeats, seed, counter) -> Apply:
         """Inputs: a matrix, of which only rows and type matter, units, repeats, seed, counter."""
         like = T.as_tensor_variable(like)
-        integers = (units, repeats, seed, counter)
-        integers = [T.cast(T.as_tensor_variable(v), "int64") for v in integers]
+        given = (units, repeats, seed, counter)
+        integers = [T.cast(T.as_tensor_variable(v), "int64") for v in given]
         return Apply(self, [like, *integers], [T.matrix(dtype=like.dtype)])
 
     def perform(self, node, inputs, storage) -> None:
@@ -68,7 +68,7 @@ class StandardNormal(FusedOp):
         words = words.astype(jnp.float64).reshape(rows, blocks, 2, 8)
         radius, angle = jnp.sqrt(-2 * jnp.log(words[:, :, 0])), 2 * jnp.pi * words[:, :, 1]
         pairs = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)], axis=2)
-        drawn = pairs.reshape(rows, 16 * blocks)[:, :int(units)]
+        drawn = pairs.reshape(rows, 16 * blocks)[:, : int(units)]
         return drawn.astype(jnp.float32).astype(like.dtype)
 
     def infer_shape(self, *arguments) -> list[tuple]:

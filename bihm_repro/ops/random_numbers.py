@@ -60,7 +60,7 @@ def random_bits(seed: int, counter: int, rows: int, columns: int) -> np.ndarray:
         lines = np.arange(start, min(rows, start + step), dtype=np.uint32)[:, None]
         words = threefry2x32(key, tuple(np.broadcast_arrays(slots, lines)))
         for word, values in enumerate(words):
-            bits[start:start + step, :, word] = values.reshape(-1, blocks, 8)
+            bits[start : start + step, :, word] = values.reshape(-1, blocks, 8)
     return bits.reshape(rows, blocks * 16)[:, :columns]
 
 

@@ -25,8 +25,11 @@ def parse_duration(text: str) -> float:
     """
     text = text.strip().lower()
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text or (
-            len(parts) > 1 and not all(unit for _, unit in parts)):
+    if (
+        not parts
+        or "".join(number + unit for number, unit in parts) != text
+        or (len(parts) > 1 and not all(unit for _, unit in parts))
+    ):
         raise InputError(f"{text!r} is not a time: write it as 90s, 10m, 1.5h or 1h30m")
     seconds = sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
     if seconds <= 0:
@@ -58,8 +61,9 @@ class Budget:
         return max(self.seconds * EVALUATION_SHARE, self.seconds - used)
 
 
-def fitted_evaluation(settings: EvaluationRecipe, examples: int, samples_per_second: float,
-                      seconds: float) -> dict[str, Any]:
+def fitted_evaluation(
+    settings: EvaluationRecipe, examples: int, samples_per_second: float, seconds: float
+) -> dict[str, Any]:
     """Cut an evaluation of ``examples`` test examples down to ``seconds``, where it is longer.
 
     Returns arguments for the evaluation: ``samples``, ``examples`` (0 for all), ``z_samples``,
@@ -74,6 +78,10 @@ def fitted_evaluation(settings: EvaluationRecipe, examples: int, samples_per_sec
     ess_examples = settings.ess_examples or examples
     if ess_samples:
         ess_examples = int(min(ess_examples, max(total / 6 // ess_samples, 1)))
-    return {"samples": ks, "examples": 0 if count >= examples else count,
-            "z_samples": int(min(settings.z_samples, max(total / 6, 1000))),
-            "ess_samples": ess_samples, "ess_examples": ess_examples}
+    return {
+        "samples": ks,
+        "examples": 0 if count >= examples else count,
+        "z_samples": int(min(settings.z_samples, max(total / 6, 1000))),
+        "ess_samples": ess_samples,
+        "ess_examples": ess_examples,
+    }

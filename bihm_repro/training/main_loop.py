@@ -48,9 +48,14 @@ def batch_groups(batches: Iterable[np.ndarray], update: Any) -> Iterator[list[np
 class MainLoop:
     """Runs the phases of ``recipe`` on ``model``; the log says how far it has come."""
 
-    def __init__(self, model: Any, recipe: Recipe, compile_phase: Callable[[Phase, int], Any],
-                 open_stream: Callable[[Phase], Batches],
-                 extensions: Sequence[Extension]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        recipe: Recipe,
+        compile_phase: Callable[[Phase, int], Any],
+        open_stream: Callable[[Phase], Batches],
+        extensions: Sequence[Extension],
+    ) -> None:
         """Prepare; ``compile_phase(phase, counter)`` gives the update, ``open_stream`` the data."""
         self.model = model
         self.recipe = recipe
@@ -74,8 +79,12 @@ class MainLoop:
         """Seconds of training so far, those before a resumption among them."""
         return time.monotonic() - self._started
 
-    def resume(self, log: TrainingLog, rule_state: Mapping[str, np.ndarray],
-               best: dict[str, np.ndarray] | None) -> None:
+    def resume(
+        self,
+        log: TrainingLog,
+        rule_state: Mapping[str, np.ndarray],
+        best: dict[str, np.ndarray] | None,
+    ) -> None:
         """Go on from a checkpoint's log, state of the step rule and best parameters."""
         self.log, self.rule_state, self.best = log, rule_state, best
         self._started = time.monotonic() - log.status.seconds
@@ -154,10 +163,14 @@ class MainLoop:
 
     def _new_row(self) -> dict[str, Any]:
         status = self.log.status
-        row = {"phase": status.phase, "epoch": status.epoch + 1, "updates": status.updates,
-               "seconds": round(self.seconds, 3),
-               "learning_rate": self.phase.rate_at(status.phase_epoch),
-               "samples": self.phase.samples}
+        row = {
+            "phase": status.phase,
+            "epoch": status.epoch + 1,
+            "updates": status.updates,
+            "seconds": round(self.seconds, 3),
+            "learning_rate": self.phase.rate_at(status.phase_epoch),
+            "samples": self.phase.samples,
+        }
         for name, total in status.sums.items():
             row[f"train_{name}"] = total / max(1, status.examples)
         return row

@@ -66,8 +66,9 @@ class TrainingData:
     def of(cls, dataset: Dataset) -> TrainingData:
         """Return the splits of a data set."""
         splits = dataset.splits
-        return cls(splits["train"], splits["valid"], splits["test"], dataset.fingerprint,
-                   dataset.grey)
+        return cls(
+            splits["train"], splits["valid"], splits["test"], dataset.fingerprint, dataset.grey
+        )
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,13 @@ class Options:
     """Further extensions, called after the measuring ones and before a checkpoint."""
 
 
-def train(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None = None,
-          options: Options | None = None) -> TrainingLog:
+def train(
+    model: Any,
+    recipe: Recipe,
+    data: TrainingData,
+    run: RunDirectory | None = None,
+    options: Options | None = None,
+) -> TrainingLog:
     """Train ``model`` by ``recipe``, in or without a run folder; returns the log.
 
     The model ends with the parameters that were best on validation when all phases are over, and
@@ -111,11 +117,17 @@ def log_odds(examples: np.ndarray) -> np.ndarray:
     return np.log(ones) - np.log(len(examples) + 2 - ones)
 
 
-def assemble(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None,
-             options: Options) -> MainLoop:
+def assemble(
+    model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None, options: Options
+) -> MainLoop:
     """Put a main loop and its extensions together, to start from nothing."""
-    return MainLoop(model, recipe, _compiler(model, recipe), _streams(recipe, data),
-                    _extensions(model, recipe, data, run, options))
+    return MainLoop(
+        model,
+        recipe,
+        _compiler(model, recipe),
+        _streams(recipe, data),
+        _extensions(model, recipe, data, run, options),
+    )
 
 
 def restore(loop: MainLoop, run: RunDirectory, data_fingerprint: str) -> None:
@@ -124,8 +136,10 @@ def restore(loop: MainLoop, run: RunDirectory, data_fingerprint: str) -> None:
     if checkpoint is None:
         return
     if checkpoint.record.get("data_fingerprint") != data_fingerprint:
-        raise InputError(f"{run.path}: its training began on other data than those given now; "
-                         "bring those data back, or restart with --fresh")
+        raise InputError(
+            f"{run.path}: its training began on other data than those given now; "
+            "bring those data back, or restart with --fresh"
+        )
     log, parameters, rule_state, best = unpack(checkpoint.arrays, checkpoint.record)
     loop.model.set_values(parameters)
     loop.resume(log, rule_state, best)
@@ -150,27 +164,34 @@ def _batch_size(recipe: Recipe, phase: Phase) -> int:
     size, devices = phase.batch_size or recipe.training.batch_size, device_count()
     if size % devices:
         fitting = -(-size // devices) * devices
-        raise InputError(f"batch_size {size} does not divide by {devices} devices: use --devices "
-                         f"(or BIHM_DEVICES), or --set training.batch_size={fitting}")
+        raise InputError(
+            f"batch_size {size} does not divide by {devices} devices: use --devices "
+            f"(or BIHM_DEVICES), or --set training.batch_size={fitting}"
+        )
     return size
 
 
 def _streams(recipe: Recipe, data: TrainingData) -> Callable[[Phase], BatchStream]:
     seed = seed_for(recipe.seed, "batches")
-    return lambda phase: BatchStream(data.train, _batch_size(recipe, phase), seed=seed,
-                                     shuffled=True, binarize=data.binarize)
+    return lambda phase: BatchStream(
+        data.train, _batch_size(recipe, phase), seed=seed, shuffled=True, binarize=data.binarize
+    )
 
 
-def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None,
-                options: Options) -> list[Extension]:
+def _extensions(
+    model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None, options: Options
+) -> list[Extension]:
     # Time limits start before anything is compiled: that time is the user's too.
     limits = _time_limits(options, len(data.valid))
     monitor = recipe.monitor
     counts = {phase.valid_samples or monitor.valid_samples for phase in recipe.phases}
     measures = compile_validation(model, data.valid, counts, seed_for(recipe.seed, "valid"))
-    extensions: list[Extension] = [FiniteMetrics(), EpochLimit(),
-                                   Validation(measures, monitor.valid_samples, monitor.every),
-                                   BestSoFar()]
+    extensions: list[Extension] = [
+        FiniteMetrics(),
+        EpochLimit(),
+        Validation(measures, monitor.valid_samples, monitor.every),
+        BestSoFar(),
+    ]
     if data.test is not None and monitor.test_every:
         measure_test = compile_test_metrics(model, data.test, recipe)
         extensions.append(MetricsOnTestSet(measure_test, monitor.test_every))
@@ -182,8 +203,11 @@ def _extensions(model: Any, recipe: Recipe, data: TrainingData, run: RunDirector
         extensions.append(Agreement({"data": data.fingerprint, "engine": f"{engine} {version}"}))
     extensions += _output_extensions(recipe, data, run, options)
     report = (lambda line: None) if options.quiet else say
-    return extensions + [SkippedPhases(limit, report) for limit in limits
-                         if isinstance(limit, TimeBudget) and not several_hosts()]
+    return extensions + [
+        SkippedPhases(limit, report)
+        for limit in limits
+        if isinstance(limit, TimeBudget) and not several_hosts()
+    ]
 
 
 def _time_limits(options: Options, valid_rows: int) -> list[Extension]:
@@ -195,8 +219,9 @@ def _time_limits(options: Options, valid_rows: int) -> list[Extension]:
     return limits
 
 
-def _output_extensions(recipe: Recipe, data: TrainingData, run: RunDirectory | None,
-             options: Options) -> list[Extension]:
+def _output_extensions(
+    recipe: Recipe, data: TrainingData, run: RunDirectory | None, options: Options
+) -> list[Extension]:
     extensions: list[Extension] = []
     if not options.quiet:
         sizes = {_batch_size(recipe, phase) for phase in recipe.phases}
@@ -206,7 +231,13 @@ def _output_extensions(recipe: Recipe, data: TrainingData, run: RunDirectory | N
         extensions.append(TensorBoard(options.tensorboard))
     if run is not None:
         facts = {"engine": f"{engine} {version}", "data_fingerprint": data.fingerprint}
-        extensions += [CsvLog(run, log_columns(recipe)),
-                       Checkpoints(run, recipe.monitor.checkpoint_seconds, facts,
-                                   self_contained=options.budget is not None)]
+        extensions += [
+            CsvLog(run, log_columns(recipe)),
+            Checkpoints(
+                run,
+                recipe.monitor.checkpoint_seconds,
+                facts,
+                self_contained=options.budget is not None,
+            ),
+        ]
     return extensions

@@ -131,9 +131,15 @@ def _running_weight(count: Any, smallest: float) -> Any:
     return T.maximum(smallest, 1.0 / T.cast(count + 1, "float64"))
 
 
-def build_step(parameters: Sequence[Any], gradients: Mapping[Any, Any], weights: Sequence[Any],
-               rate: Any, training: TrainingRecipe, phase: Phase,
-               input_means: Mapping[Any, tuple[Any, Any]]) -> tuple[Step, Averages | None]:
+def build_step(
+    parameters: Sequence[Any],
+    gradients: Mapping[Any, Any],
+    weights: Sequence[Any],
+    rate: Any,
+    training: TrainingRecipe,
+    phase: Phase,
+    input_means: Mapping[Any, tuple[Any, Any]],
+) -> tuple[Step, Averages | None]:
     """Return the step that ``training`` and ``phase`` ask for, and its averages, if any."""
     l1 = training.l1 if phase.l1 is None else phase.l1
     if training.l1_levels is not None:
@@ -145,8 +151,16 @@ def build_step(parameters: Sequence[Any], gradients: Mapping[Any, Any], weights:
     if training.step_rule == "adam" and not training.clip_norm:
         step = fused_step(parameters, ordered, rate, penalty, centres, averages)
     else:
-        step = plain_step(RULES[training.step_rule], parameters, ordered, rate, penalty, centres,
-                          averages, training.clip_norm)
+        step = plain_step(
+            RULES[training.step_rule],
+            parameters,
+            ordered,
+            rate,
+            penalty,
+            centres,
+            averages,
+            training.clip_norm,
+        )
     return step, averages
 
 
@@ -169,9 +183,16 @@ def _triangular(weights: Any, gradient: Any) -> Any:
     return gradient * upper_triangle(rows, columns, full_rows, weights.dtype)
 
 
-def plain_step(rule: Any, parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
-               penalty: Penalty, centres: Centres, averages: Averages | None = None,
-               clip_norm: float = 0.0) -> Step:
+def plain_step(
+    rule: Any,
+    parameters: Sequence[Any],
+    gradients: Sequence[Any],
+    rate: Any,
+    penalty: Penalty,
+    centres: Centres,
+    averages: Averages | None = None,
+    clip_norm: float = 0.0,
+) -> Step:
     """Return the step of any rule, built from symbolic expressions."""
     of = dict(zip(parameters, gradients))
     for w, bias in centres.biases.items():
@@ -187,24 +208,36 @@ def plain_step(rule: Any, parameters: Sequence[Any], gradients: Sequence[Any], r
     state = [*step.state, *(centres.state if centres.new else [])]
     if averages is not None:
         updates += [(averages.count, averages.count + 1)]
-        updates += [(mean, mean + averages.weight * (new[w] - mean))
-                    for w, mean in averages.means.items()]
+        updates += [
+            (mean, mean + averages.weight * (new[w] - mean)) for w, mean in averages.means.items()
+        ]
         state += averages.state
     return Step(updates, state)
 
 
-def fused_step(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any, penalty: Penalty,
-               centres: Centres, averages: Averages | None = None, beta1: float = 0.9,
-               beta2: float = 0.999, epsilon: float = 1e-8) -> Step:
+def fused_step(
+    parameters: Sequence[Any],
+    gradients: Sequence[Any],
+    rate: Any,
+    penalty: Penalty,
+    centres: Centres,
+    averages: Averages | None = None,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+) -> Step:
     """Return a step of Adam with one pass over memory for each linear map or parameter."""
     count, rate_now = adam_rate(rate, beta1, beta2)
     of = dict(zip(parameters, gradients))
-    states = {w: [w, zeros_like(w, "adam.first"), zeros_like(w, "adam.second")]
-              for w in parameters}
+    states = {w: [w, zeros_like(w, "adam.first"), zeros_like(w, "adam.second")] for w in parameters}
     updates: list[tuple[Any, Any]] = [(count, count + 1)]
     state = [count, *(v for w in parameters for v in states[w][1:])]
-    settings: dict[str, Any] = {"decay1": beta1, "decay2": beta2, "epsilon": epsilon,
-                                "proximal": penalty.proximal}
+    settings: dict[str, Any] = {
+        "decay1": beta1,
+        "decay2": beta2,
+        "epsilon": epsilon,
+        "proximal": penalty.proximal,
+    }
     if averages is not None:
         settings["average_weight"] = averages.weight
         updates.append((averages.count, averages.count + 1))
@@ -214,14 +247,25 @@ def fused_step(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any, p
     if centres.new:
         updates += centres.updates
         state += centres.state
-    alone = [w for w in parameters
-             if w not in centres.biases and not any(w is b for b in centres.biases.values())]
+    alone = [
+        w
+        for w in parameters
+        if w not in centres.biases and not any(w is b for b in centres.biases.values())
+    ]
     for w in alone:
         new = adam_update(states[w], of[w], rate_now, **penalty.scalars(w, rate), **settings)
         updates += list(zip(states[w], new))
     for w, bias in centres.biases.items():
-        new = centred_adam_update(states[w], states[bias], of[w], of[bias], centres.new[w],
-                                  rate_now, **penalty.scalars(w, rate), **settings,
-                                  full_rows=_full_rows(w))
+        new = centred_adam_update(
+            states[w],
+            states[bias],
+            of[w],
+            of[bias],
+            centres.new[w],
+            rate_now,
+            **penalty.scalars(w, rate),
+            **settings,
+            full_rows=_full_rows(w),
+        )
         updates += list(zip([*states[w], *states[bias]], new))
     return Step(updates, state)

@@ -18,8 +18,17 @@ import numpy as np
 
 from bihm_repro.engine.symbolic import T, shared
 
-__all__ = ["Step", "RULES", "adam", "adam_rate", "clipped", "momentum", "rmsprop", "sgd",
-           "zeros_like"]
+__all__ = [
+    "Step",
+    "RULES",
+    "adam",
+    "adam_rate",
+    "clipped",
+    "momentum",
+    "rmsprop",
+    "sgd",
+    "zeros_like",
+]
 
 
 class Step(NamedTuple):
@@ -37,8 +46,9 @@ def sgd(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any) -> Step:
     return Step([(w, w - rate * g) for w, g in zip(parameters, gradients)], [])
 
 
-def momentum(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
-             decay: float = 0.9) -> Step:
+def momentum(
+    parameters: Sequence[Any], gradients: Sequence[Any], rate: Any, decay: float = 0.9
+) -> Step:
     """Descent with momentum: ``v <- decay * v - rate * g``, ``w <- w + v``."""
     updates, state = [], []
     for w, g in zip(parameters, gradients):
@@ -49,8 +59,13 @@ def momentum(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
     return Step(updates, state)
 
 
-def rmsprop(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
-            decay: float = 0.9, epsilon: float = 1e-6) -> Step:
+def rmsprop(
+    parameters: Sequence[Any],
+    gradients: Sequence[Any],
+    rate: Any,
+    decay: float = 0.9,
+    epsilon: float = 1e-6,
+) -> Step:
     """Descent scaled by a running root mean square: ``w <- w - rate * g / sqrt(r + epsilon)``."""
     kept, rest, small = np.float32(decay), np.float32(1 - decay), np.float32(epsilon)
     updates, state = [], []
@@ -62,8 +77,14 @@ def rmsprop(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
     return Step(updates, state)
 
 
-def adam(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any,
-         beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Step:
+def adam(
+    parameters: Sequence[Any],
+    gradients: Sequence[Any],
+    rate: Any,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+) -> Step:
     """Adam (Kingma and Ba, 2015), in the form that folds the bias corrections into the rate.
 
     The plain symbolic graph: the reference that ``fused_step`` has to equal.

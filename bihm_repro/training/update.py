@@ -24,9 +24,16 @@ __all__ = ["Update", "compile_update"]
 class Update:
     """A compiled update; call it with a mini-batch to take one step."""
 
-    def __init__(self, compiled: Any, monitors: list[str], rate: Any, counter: Any,
-                 state: list[Any], averages: Mapping[str, Any] | None = None,
-                 model_state: Sequence[Any] = ()) -> None:
+    def __init__(
+        self,
+        compiled: Any,
+        monitors: list[str],
+        rate: Any,
+        counter: Any,
+        state: list[Any],
+        averages: Mapping[str, Any] | None = None,
+        model_state: Sequence[Any] = (),
+    ) -> None:
         """Keep the ``compiled`` steps and the shared variables they work on.
 
         ``averages`` are running means, by the name of the parameter that each is the mean of;
@@ -47,8 +54,9 @@ class Update:
     def many(self, batches: Sequence[np.ndarray]) -> list[dict[str, float]]:
         """Take a step on each of ``batches`` in turn; returns what a call with each would."""
         found = self._steps([np.asarray(x, dtype=np.float32) for x in batches])
-        return [{name: float(value) for name, value in zip(self._monitors, values)}
-                for values in found]
+        return [
+            {name: float(value) for name, value in zip(self._monitors, values)} for values in found
+        ]
 
     @property
     def group_size(self) -> int:
@@ -106,8 +114,9 @@ class Update:
             variable.set_value(np.asarray(values[name], dtype=old.dtype).reshape(old.shape))
 
 
-def compile_update(model: Any, training: TrainingRecipe, phase: Phase, seed: int,
-                   first_counter: int = 0) -> Update:
+def compile_update(
+    model: Any, training: TrainingRecipe, phase: Phase, seed: int, first_counter: int = 0
+) -> Update:
     """Compile one update of ``model`` for ``phase``.
 
     Random numbers depend on ``seed`` and on a counter that begins with ``first_counter``.
@@ -115,16 +124,26 @@ def compile_update(model: Any, training: TrainingRecipe, phase: Phase, seed: int
     x = T.matrix("x", dtype="float32")
     rate = shared(np.float32(phase.rate_at(0)), name="learning_rate")
     counter = shared(np.int64(first_counter), name="counter")
-    graph = model.training_graph(x, phase.samples, seed, counter,
-                                 **model.training_options(training))
+    graph = model.training_graph(
+        x, phase.samples, seed, counter, **model.training_options(training)
+    )
     parameters = list(model.parameters)
     if training.centred and not graph.input_means:
-        raise InputError(f"training.centred = true: a {model.kind} model has no layers of binary "
-                         "units to centre; set it to false")
-    step, averages = build_step(parameters, graph.gradients, model.weights, rate, training, phase,
-                                graph.input_means)
+        raise InputError(
+            f"training.centred = true: a {model.kind} model has no layers of binary "
+            "units to centre; set it to false"
+        )
+    step, averages = build_step(
+        parameters, graph.gradients, model.weights, rate, training, phase, graph.input_means
+    )
     updates = [*step.updates, *graph.updates, (counter, counter + np.int64(graph.counters))]
     compiled = step_function(x, list(graph.monitors.values()), updates, name="the update")
-    return Update(compiled, list(graph.monitors), rate, counter, step.state,
-                  {w.name: mean for w, mean in averages.means.items()} if averages else {},
-                  graph.state)
+    return Update(
+        compiled,
+        list(graph.monitors),
+        rate,
+        counter,
+        step.state,
+        {w.name: mean for w, mean in averages.means.items()} if averages else {},
+        graph.state,
+    )

@@ -14,9 +14,19 @@ from bihm_repro.errors import InputError
 ROWS = np.array([[0, 1, 1], [1, 0, 0]])
 
 
-@pytest.mark.parametrize("given", [
-    ROWS, ROWS.tolist(), ROWS.astype(bool), ROWS.astype(np.float64), ROWS.astype(object),
-    pandas.DataFrame(ROWS), scipy.sparse.csr_matrix(ROWS), scipy.sparse.coo_matrix(ROWS)])
+@pytest.mark.parametrize(
+    "given",
+    [
+        ROWS,
+        ROWS.tolist(),
+        ROWS.astype(bool),
+        ROWS.astype(np.float64),
+        ROWS.astype(object),
+        pandas.DataFrame(ROWS),
+        scipy.sparse.csr_matrix(ROWS),
+        scipy.sparse.coo_matrix(ROWS),
+    ],
+)
 def test_rows_of_every_type_are_the_same(given):
     rows = as_rows(given)
     assert rows.dtype == np.uint8 and np.array_equal(rows, ROWS)
@@ -27,11 +37,19 @@ def test_grey_levels_stay_and_a_threshold_makes_bits():
     assert np.array_equal(as_rows([[-3, 0.5, 7]], threshold=0.5), [[0, 0, 1]])
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    (np.zeros(3), "Reshape your data"), (np.zeros((0, 3)), r"0 sample\(s\)"),
-    (np.zeros((2, 0)), r"0 feature\(s\)"), ([[0, np.nan]], "NaN in row 0"),
-    ([[0, 1], [0, np.inf]], "inf in row 1"), ([[0, 2]], "X holds 2 in row 0"),
-    ([["a"]], "not numbers"), (np.ones((1, 1), complex), "Complex data not supported")])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.zeros(3), "Reshape your data"),
+        (np.zeros((0, 3)), r"0 sample\(s\)"),
+        (np.zeros((2, 0)), r"0 feature\(s\)"),
+        ([[0, np.nan]], "NaN in row 0"),
+        ([[0, 1], [0, np.inf]], "inf in row 1"),
+        ([[0, 2]], "X holds 2 in row 0"),
+        ([["a"]], "not numbers"),
+        (np.ones((1, 1), complex), "Complex data not supported"),
+    ],
+)
 def test_bad_rows_are_named(given, message):
     with pytest.raises(InputError, match=message):
         as_rows(given)

@@ -22,7 +22,7 @@ from bihm_repro.recipes.recipe import Phase
 def test_fit_learns(trained):
     model, _, data = trained
     found = -model.log_likelihood(data, samples=100).log_p.mean()
-    assert found < 3 * np.log(2) - 0.3      # what independent bits cost; the truth is 2 log 2
+    assert found < 3 * np.log(2) - 0.3  # what independent bits cost; the truth is 2 log 2
     exact = ExactModel(model.parameters)
     assert found == pytest.approx(-exact.log_p(data).mean(), abs=0.02)
 
@@ -66,7 +66,7 @@ def test_samples_follow_p_and_p_star(trained):
         assert drawn.shape == (n, 3) and set(np.unique(drawn)) <= {0.0, 1.0}
         counts = np.array([(drawn == row).all(axis=1).sum() for row in states(3)])
         expected = n * np.exp(log_truth)
-        assert ((counts - expected) ** 2 / expected).sum() < 30   # 7 degrees of freedom
+        assert ((counts - expected) ** 2 / expected).sum() < 30  # 7 degrees of freedom
 
 
 def test_a_seed_repeats_samples_and_none_draws_new_ones(trained):
@@ -190,7 +190,7 @@ def test_labels_are_ignored_and_a_second_matrix_is_for_validation(monkeypatch):
 def test_grey_levels_are_treated_as_by_the_command_line(monkeypatch, trained):
     grey = np.random.default_rng(1).random((30, 3)).astype(np.float32)
     _, rows, valid = fit_arguments(monkeypatch, BiHM(), grey, valid=grey[:9])
-    assert np.array_equal(rows, grey)       # binarized again in each epoch
+    assert np.array_equal(rows, grey)  # binarized again in each epoch
     assert np.array_equal(valid, fixed_sample(grey[:9], 1, "valid"))
     model = trained[0]
     with pytest.warns(GreyLevelsWarning, match="one binary sample of them.*as in bihm evaluate"):
@@ -202,13 +202,15 @@ def test_the_defaults_of_fit_suit_small_data(monkeypatch):
     recipe, _, _ = fit_arguments(monkeypatch, BiHM(), np.eye(500, 4))
     assert recipe.training.centred and recipe.model.weights == "glorot"
     assert [phase.learning_rate for phase in recipe.phases] == [1e-2, 3e-3]
-    assert {phase.average_over for phase in recipe.phases} == {15 * 5}    # 450 rows: 5 updates
+    assert {phase.average_over for phase in recipe.phases} == {15 * 5}  # 450 rows: 5 updates
 
 
 def test_random_state_decides_the_seed(monkeypatch):
     x = np.eye(20, 4)
-    seeds = [fit_arguments(monkeypatch, BiHM(random_state=state), x)[0].seed
-             for state in (7, None, None, np.random.RandomState(0), np.random.default_rng(0))]
+    seeds = [
+        fit_arguments(monkeypatch, BiHM(random_state=state), x)[0].seed
+        for state in (7, None, None, np.random.RandomState(0), np.random.default_rng(0))
+    ]
     assert seeds[0] == 7 and len(set(seeds)) == 5
 
 
@@ -223,21 +225,28 @@ def test_bad_layers_are_refused(layers):
         BiHM(layers=layers).fit(np.eye(10, 3))
 
 
-@pytest.mark.parametrize(("settings", "message"), [
-    ({"weights": "foo"}, "BiHM: model.weights = 'foo': must be one of"),
-    ({"bias": "a"}, "BiHM: model.bias = 'a': must be a finite number"),
-    ({"l1": -1}, "BiHM: training.l1 = -1: must be"), ({"phases": []}, "one or more"),
-    ({"phases": [Phase(samples=0)]}, "phases.0.samples = 0"),
-    ({"learning_rate": 0}, "phases.0.learning_rate = 0"),
-    ({"random_state": -1}, "random_state is -1"), ({"valid_fraction": 2}, "valid_fraction is 2"),
-    ({"batch_size": "a"}, "training.batch_size = 'a'")])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"weights": "foo"}, "BiHM: model.weights = 'foo': must be one of"),
+        ({"bias": "a"}, "BiHM: model.bias = 'a': must be a finite number"),
+        ({"l1": -1}, "BiHM: training.l1 = -1: must be"),
+        ({"phases": []}, "one or more"),
+        ({"phases": [Phase(samples=0)]}, "phases.0.samples = 0"),
+        ({"learning_rate": 0}, "phases.0.learning_rate = 0"),
+        ({"random_state": -1}, "random_state is -1"),
+        ({"valid_fraction": 2}, "valid_fraction is 2"),
+        ({"batch_size": "a"}, "training.batch_size = 'a'"),
+    ],
+)
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         BiHM(**settings).fit(np.eye(10, 3))
 
 
-@pytest.mark.parametrize("settings", [{"gibbs_steps": -1}, {"gibbs_steps": 1.5}, {"seed": -1},
-                                      {"n": 0}, {"n": "many"}])
+@pytest.mark.parametrize(
+    "settings", [{"gibbs_steps": -1}, {"gibbs_steps": 1.5}, {"seed": -1}, {"n": 0}, {"n": "many"}]
+)
 def test_bad_counts_are_named(trained, settings):
     with pytest.raises(InputError, match=f"{next(iter(settings))} is "):
         trained[0].sample(**{"n": 2, **settings})

@@ -16,12 +16,22 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import Binarizer  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
-TINY = BiHM(layers=(3,), threshold=0.5, learning_rate=0.01, max_epochs=2, samples=2,
-            eval_samples=5, average_over=None, verbose=0)
+TINY = BiHM(
+    layers=(3,),
+    threshold=0.5,
+    learning_rate=0.01,
+    max_epochs=2,
+    samples=2,
+    eval_samples=5,
+    average_over=None,
+    verbose=0,
+)
 """The checks' data are real numbers, so a threshold makes bits of them."""
 
-BY_POSITION = ("score_samples is an estimate: the samples of q for a row depend on its position, "
-               "so that results do not depend on the number of threads")
+BY_POSITION = (
+    "score_samples is an estimate: the samples of q for a row depend on its position, "
+    "so that results do not depend on the number of threads"
+)
 EXCEPTIONS = {
     "check_methods_sample_order_invariance": BY_POSITION,
     "check_methods_subset_invariance": BY_POSITION,

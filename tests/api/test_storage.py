@@ -62,10 +62,14 @@ def test_a_file_of_parameters_alone_is_refused(trained, tmp_path):
         load_model(tmp_path / "model.npz")
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda arrays: arrays.pop("p0.W"), r"model.npz: model: the array p0.W is missing"),
-    (lambda arrays: arrays.update({"p0.W": np.zeros((2, 2), np.float32)}), r"model.npz: .*p0"),
-    (lambda arrays: arrays.update({"q0.W": np.zeros((3, 4))[:, :0]}), r"model.npz: .*q0.W")])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays: arrays.pop("p0.W"), r"model.npz: model: the array p0.W is missing"),
+        (lambda arrays: arrays.update({"p0.W": np.zeros((2, 2), np.float32)}), r"model.npz: .*p0"),
+        (lambda arrays: arrays.update({"q0.W": np.zeros((3, 4))[:, :0]}), r"model.npz: .*q0.W"),
+    ],
+)
 def test_a_damaged_model_is_named(trained, tmp_path, change, message):
     for name in ("recipe.toml", "model.npz"):
         (tmp_path / name).write_bytes((trained[1] / name).read_bytes())
@@ -79,7 +83,7 @@ def test_a_damaged_model_is_named(trained, tmp_path, change, message):
 
 @pytest.mark.parametrize("name", ["mnist", "mushrooms"])
 def test_trained_models_come_with_the_package(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)     # away from results/
+    monkeypatch.chdir(tmp_path)  # away from results/
     assert name in pretrained_names()
     model = load_model(name)
     assert model.sample(2, gibbs_steps=1).shape == (2, model.n_features_in_)
@@ -90,8 +94,10 @@ def test_trained_models_come_with_the_package(name, tmp_path, monkeypatch):
 
 
 def test_loading_and_sampling_do_not_import_the_engine():
-    code = ("import sys; from bihm_repro import load_model; load_model('mushrooms').sample(2); "
-            "print(sorted({'theano', 'pytensor', 'jax', 'sklearn'} & set(sys.modules)))")
+    code = (
+        "import sys; from bihm_repro import load_model; load_model('mushrooms').sample(2); "
+        "print(sorted({'theano', 'pytensor', 'jax', 'sklearn'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
 

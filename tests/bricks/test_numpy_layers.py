@@ -59,18 +59,22 @@ def enumerated(chain):
     rows = states(sum(SIZES))
     x, h1, h2 = np.split(rows, [3, 5], axis=1)
     zero = np.zeros(2)
-    log_p = (plain_log_prob(x, h1 @ a["p0.W"] + a["p0.b"], a["p0.c"])
-             + plain_log_prob(h1, h2 @ a["p1.W"] + a["p1.b"], zero)
-             + plain_log_prob(h2, np.tile(a["p2.b"], (len(rows), 1)), zero))
-    log_q = (plain_log_prob(h1, x @ a["q0.W"] + a["q0.b"], a["q0.c"])
-             + plain_log_prob(h2, h1 @ a["q1.W"] + a["q1.b"], a["q1.c"]))
+    log_p = (
+        plain_log_prob(x, h1 @ a["p0.W"] + a["p0.b"], a["p0.c"])
+        + plain_log_prob(h1, h2 @ a["p1.W"] + a["p1.b"], zero)
+        + plain_log_prob(h2, np.tile(a["p2.b"], (len(rows), 1)), zero)
+    )
+    log_q = plain_log_prob(h1, x @ a["q0.W"] + a["q0.b"], a["q0.c"]) + plain_log_prob(
+        h2, h1 @ a["q1.W"] + a["q1.b"], a["q1.c"]
+    )
     return HelmholtzSampler(a, CHAIN), rows, log_p, log_q
 
 
 def p_value(layers, target):
     rows = np.concatenate(layers, axis=1)
-    counts = np.bincount((rows @ 2 ** np.arange(rows.shape[1])[::-1]).astype(int),
-                         minlength=2 ** rows.shape[1])
+    counts = np.bincount(
+        (rows @ 2 ** np.arange(rows.shape[1])[::-1]).astype(int), minlength=2 ** rows.shape[1]
+    )
     expected = target * len(rows)
     rare = expected < 5
     counts = np.append(counts[~rare], counts[rare].sum())
@@ -122,15 +126,25 @@ def test_symbolic_and_numpy_layers_agree(sizes):
     from bihm_repro.engine.symbolic import T, function
 
     settings = {"hidden": [6], "activation": "tanh"}
-    model = BidirectionalHelmholtzMachine(sizes[0], sizes[1:], weights="glorot", bias=0.3,
-                                          layer_settings=settings).allocate().initialize(1)
+    model = (
+        BidirectionalHelmholtzMachine(
+            sizes[0], sizes[1:], weights="glorot", bias=0.3, layer_settings=settings
+        )
+        .allocate()
+        .initialize(1)
+    )
     sampler = HelmholtzSampler(model.get_values(), SimpleNamespace(activation="tanh"))
     rows = states(sum(sizes)).astype(np.float32)
     layers = np.split(rows, np.cumsum(sizes[:-1]), axis=1)
     symbols = [T.matrix() for _ in layers]
-    run = function(symbols, [model.joint(symbols[0], symbols[1:]).log_p,
-                             model.inference_score(symbols[0], symbols[1:]).log_q],
-                   mode="FAST_COMPILE")
+    run = function(
+        symbols,
+        [
+            model.joint(symbols[0], symbols[1:]).log_p,
+            model.inference_score(symbols[0], symbols[1:]).log_q,
+        ],
+        mode="FAST_COMPILE",
+    )
     log_p, log_q = run(*layers)
     np.testing.assert_allclose(sampler.log_joint(layers), log_p, rtol=1e-4)
     np.testing.assert_allclose(sampler.log_q(layers), log_q, rtol=1e-4)
@@ -152,13 +166,16 @@ def test_samples_follow_the_probabilities_and_keep_given_units():
     np.testing.assert_allclose(both, given.log_prob(drawn[:, 0]), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"q0.W": None}, "the array q0.W is missing"),
-    ({"p1.b": np.zeros((2, 2))}, r"p1.b has shape \(2, 2\), expected 1 axes"),
-    ({"p0.W": np.zeros((5, 3))}, "layer p0 has 5 inputs and 3 units, expected 2 and 3"),
-    ({"q1.W": np.full((2, 2), np.nan)}, "q1.W has values that are not finite"),
-    ({"q0.b": np.zeros(7)}, r"q0.W and q0.b have shapes \(3, 2\) and \(7,\)"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"q0.W": None}, "the array q0.W is missing"),
+        ({"p1.b": np.zeros((2, 2))}, r"p1.b has shape \(2, 2\), expected 1 axes"),
+        ({"p0.W": np.zeros((5, 3))}, "layer p0 has 5 inputs and 3 units, expected 2 and 3"),
+        ({"q1.W": np.full((2, 2), np.nan)}, "q1.W has values that are not finite"),
+        ({"q0.b": np.zeros(7)}, r"q0.W and q0.b have shapes \(3, 2\) and \(7,\)"),
+    ],
+)
 def test_wrong_arrays_are_named(change, message):
     values = {**random_parameters(SIZES, 0), **change}
     with pytest.raises(InputError, match=message):

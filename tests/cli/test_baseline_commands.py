@@ -53,8 +53,22 @@ def test_train_evaluate_and_sample(kind, tmp_path, capsys):
     log = run.read_log()
     assert np.isfinite(log["train_log_p"]).all() and np.isfinite(log["valid_bound"]).all()
     assert log["train_log_p_tilde_star"].isna().all()
-    assert main(["evaluate", str(run.path), "--samples", "5", "--ess-samples", "0",
-                 "--examples", "50", "--no-write"]) == 0
+    assert (
+        main(
+            [
+                "evaluate",
+                str(run.path),
+                "--samples",
+                "5",
+                "--ess-samples",
+                "0",
+                "--examples",
+                "50",
+                "--no-write",
+            ]
+        )
+        == 0
+    )
     assert main(["sample", str(run.path), "--n", "4", "--data", where[-1]]) == 0
     assert (run.path / "pictures" / "samples-0.png").stat().st_size > 0
     assert "K=     5  -log p" in capsys.readouterr().out
@@ -64,9 +78,17 @@ def test_train_evaluate_and_sample(kind, tmp_path, capsys):
 
 def test_recipes_of_reweighted_wake_sleep_are_the_papers():
     """Layer sizes of the paper's table, K = 10 then 100, and plain wake weights."""
-    layers = {"adult": (100, 20, 5), "connect4": (150, 50, 10), "dna": (150, 10),
-              "mushrooms": (150, 50, 10), "nips": (150, 50, 10), "ocr_letters": (300, 100, 10),
-              "rcv1": (200, 50, 10), "web": (300, 50, 10), "mnist": (400, 300, 200, 100, 10)}
+    layers = {
+        "adult": (100, 20, 5),
+        "connect4": (150, 50, 10),
+        "dna": (150, 10),
+        "mushrooms": (150, 50, 10),
+        "nips": (150, 50, 10),
+        "ocr_letters": (300, 100, 10),
+        "rcv1": (200, 50, 10),
+        "web": (300, 50, 10),
+        "mnist": (400, 300, 200, 100, 10),
+    }
     for name, sizes in layers.items():
         recipe = Recipe.load(find_recipe(f"rws/{name}"))
         assert recipe.model.kind == "rws" and recipe.model.layers == sizes

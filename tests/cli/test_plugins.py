@@ -52,8 +52,13 @@ def environment(plugins):
     path = os.pathsep.join(filter(None, sys.path))
     # Without a compiler: at this size, compiling would take nearly all of the time.
     flags = "cxx=,optimizer=fast_compile"
-    return {**os.environ, "BIHM_PLUGINS": plugins, "PYTHONPATH": path, "THEANO_FLAGS": flags,
-            "PYTENSOR_FLAGS": f"{flags},linker=py"}
+    return {
+        **os.environ,
+        "BIHM_PLUGINS": plugins,
+        "PYTHONPATH": path,
+        "THEANO_FLAGS": flags,
+        "PYTENSOR_FLAGS": f"{flags},linker=py",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +79,9 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("name", list(RECIPES))
 def test_a_paused_run_equals_an_uninterrupted_one(folder, name):
-    paused, whole = (dict(np.load(folder / f"{name}-{how}" / "model.npz"))
-                     for how in ("paused", "whole"))
+    paused, whole = (
+        dict(np.load(folder / f"{name}-{how}" / "model.npz")) for how in ("paused", "whole")
+    )
     assert set(paused) == set(whole)
     for array in set(paused) - {"meta"}:
         assert np.array_equal(paused[array], whole[array]), array
@@ -90,8 +96,9 @@ def test_training_raised_the_validation_log_p(folder, name):
 
 
 def test_evaluations_hold_what_each_can_do(folder):
-    method, layer = (json.loads((folder / f"{name}-whole" / "evaluation.json").read_text())
-                     for name in RECIPES)
+    method, layer = (
+        json.loads((folder / f"{name}-whole" / "evaluation.json").read_text()) for name in RECIPES
+    )
     assert set(method["samples"]["20"]) == {"log_p"} and "log_z2" not in method
     assert set(layer["samples"]["20"]) == {"log_p", "log_p_tilde_star", "log_p_star"}
     assert layer["log_z2"]["value"] < 0
@@ -110,17 +117,24 @@ def test_parameters_and_pictures_are_those_of_the_layer(folder):
 
 def test_without_the_plugin_the_recipe_is_refused_and_a_missing_one_is_named(folder):
     command = [sys.executable, "-m", "bihm_repro", "train", str(folder / "method.toml")]
-    for plugins, message in (("", "model.kind = 'reinforce': must be one of bihm"),
-                             ("no_such_plugin", "plugin 'no_such_plugin' (BIHM_PLUGINS")):
+    for plugins, message in (
+        ("", "model.kind = 'reinforce': must be one of bihm"),
+        ("no_such_plugin", "plugin 'no_such_plugin' (BIHM_PLUGINS"),
+    ):
         done = subprocess.run(command, env=environment(plugins), capture_output=True, text=True)
         assert done.returncode == 2 and message in done.stderr
         assert done.stderr.count("\n") == 1
 
 
 def test_a_type_without_a_prior_cannot_be_one(folder):
-    command = [sys.executable, "-m", "bihm_repro", "train", str(folder / "layer.toml"),
-               "--set", "model.prior=chain"]
+    command = [
+        sys.executable,
+        "-m",
+        "bihm_repro",
+        "train",
+        str(folder / "layer.toml"),
+        "--set",
+        "model.prior=chain",
+    ]
     done = subprocess.run(command, env=environment("toy_layer"), capture_output=True, text=True)
     assert done.returncode == 2 and "model.prior is 'chain': allowed are bernoulli" in done.stderr
-
-

@@ -19,8 +19,14 @@ from bihm_repro.runs.layout import RunDirectory
 
 def test_the_chain_runs_once_then_checks_what_is_there(tmp_path, capfd):
     (tmp_path / "toy.toml").write_text(TOY_RECIPE)
-    command = ["reproduce", str(tmp_path / "toy.toml"), "--data", str(tmp_path / "data"),
-               "--results", str(tmp_path / "results")]
+    command = [
+        "reproduce",
+        str(tmp_path / "toy.toml"),
+        "--data",
+        str(tmp_path / "data"),
+        "--results",
+        str(tmp_path / "results"),
+    ]
     assert main(command) == 0
     run = RunDirectory(tmp_path / "results" / "toy")
     assert run.read_status()["finished"] and run.read_evaluation()["n_examples"] == 500
@@ -45,9 +51,14 @@ def test_the_chain_runs_once_then_checks_what_is_there(tmp_path, capfd):
     assert "stored model" not in capfd.readouterr().out
 
 
-@pytest.mark.parametrize(("recorded", "now", "agree"), [
-    ((-10.0, 0.3), (-11.9, 0.4), True), ((-10.0, 0.3), (-12.1, 0.4), False),
-    ((-12.1, 0.3), (-10.0, 0.4), False)])
+@pytest.mark.parametrize(
+    ("recorded", "now", "agree"),
+    [
+        ((-10.0, 0.3), (-11.9, 0.4), True),
+        ((-10.0, 0.3), (-12.1, 0.4), False),
+        ((-12.1, 0.3), (-10.0, 0.4), False),
+    ],
+)
 def test_two_figures_agree_within_four_standard_errors(recorded, now, agree):
     def figure(pair):
         return {"value": pair[0], "standard_error": pair[1]}
@@ -63,16 +74,21 @@ def test_a_model_that_changed_after_its_evaluation_is_not_up_to_date(tmp_path, c
     run.claim(recipe)
     run.write_model({"w": np.zeros(2)}, {})
     run.write_status({"updates": 5, "finished": False})
-    evaluation = {"model_fingerprint": run.read_model().fingerprint, "split": "test",
-                  "samples": {"1": {"log_p": {"value": -1.0, "standard_error": 0.1}}}}
+    evaluation = {
+        "model_fingerprint": run.read_model().fingerprint,
+        "split": "test",
+        "samples": {"1": {"log_p": {"value": -1.0, "standard_error": 0.1}}},
+    }
     run.write_evaluation(evaluation)
     assert reproduce._is_evaluated("toy", run, recipe)
     assert f"(5 updates, paused; resume with: bihm train toy --out {run.path})" in (
-        capsys.readouterr().out)
+        capsys.readouterr().out
+    )
     other = Recipe.from_dict({"dataset": "bars", "model": {"layers": [3]}})
     assert reproduce._is_evaluated("toy", run, other)
     assert "its recipe is not the current one (model.layers: [2], not [3])" in (
-        capsys.readouterr().out)
+        capsys.readouterr().out
+    )
     run.write_evaluation({**evaluation, "split": "valid"})
     assert not reproduce._is_evaluated("toy", run, recipe)
     run.write_evaluation(evaluation)
@@ -118,14 +134,21 @@ def test_jobs_share_threads_and_time(tmp_path, monkeypatch, started):
     assert reproduce._train(points(tmp_path, "a"), arguments(jobs=2, engine="pytensor"), None) == 0
     assert started == [
         (["a", "b", "c"], "local:2", 2, ["--data", "d", "--budget", "40s"]),
-        (["a"], None, 4, ["--data", "d", "--engine", "pytensor"])]
+        (["a"], None, 4, ["--data", "d", "--engine", "pytensor"]),
+    ]
 
 
-@pytest.mark.parametrize(("names", "wanted"), [
-    (["a", "fails"], 2), (["fails-otherwise", "fails"], 1),
-    (["fails-otherwise", "interrupted"], 130)])
-def test_the_status_is_that_of_an_interruption_or_of_the_first_failure(tmp_path, started, names,
-                                                                       wanted):
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        (["a", "fails"], 2),
+        (["fails-otherwise", "fails"], 1),
+        (["fails-otherwise", "interrupted"], 130),
+    ],
+)
+def test_the_status_is_that_of_an_interruption_or_of_the_first_failure(
+    tmp_path, started, names, wanted
+):
     assert reproduce._train(points(tmp_path, *names), arguments(), None) == wanted
 
 
@@ -159,6 +182,7 @@ def test_data_that_cannot_be_had_leave_a_set_out(monkeypatch, capsys):
     args = argparse.Namespace(data="d", mirror=None)
     assert reproduce._obtain_data("rcv1", recipe, args, alone=False) is None
     assert capsys.readouterr().out == (
-        "rcv1: left out: no place has it; more with: bihm data rcv1\n")
+        "rcv1: left out: no place has it; more with: bihm data rcv1\n"
+    )
     with pytest.raises(InputError, match="no place has it"):
         reproduce._obtain_data("rcv1", recipe, args)

@@ -95,8 +95,24 @@ def test_evenly_keeps_both_ends():
 
 
 def test_sample_writes_a_grid_a_step_and_the_chains(bars_run, capsys):
-    assert call(sample, bars_run.path, "--n", 9, "--gibbs", "3,0", "--chains", 2, "--gif",
-                "--proposals", 2, "--inner", 2) == 0
+    assert (
+        call(
+            sample,
+            bars_run.path,
+            "--n",
+            9,
+            "--gibbs",
+            "3,0",
+            "--chains",
+            2,
+            "--gif",
+            "--proposals",
+            2,
+            "--inner",
+            2,
+        )
+        == 0
+    )
     names = ["samples-0.png", "samples-3.png", "chains.png", "samples.gif"]
     paths = [bars_run.path / "pictures" / name for name in names]
     assert capsys.readouterr().out.split() == [str(path) for path in paths]
@@ -119,8 +135,21 @@ def test_the_first_grid_shows_the_means_of_ancestral_samples(bars_run, tmp_path)
 def test_the_seed_decides_the_pictures(bars_run, tmp_path):
     contents = []
     for out, seed in (("a", 1), ("b", 1), ("c", 2)):
-        call(sample, bars_run.path, "--n", 4, "--gibbs", "2", "--seed", seed, "--exact",
-             "--oversample", 3, "--out", tmp_path / out)
+        call(
+            sample,
+            bars_run.path,
+            "--n",
+            4,
+            "--gibbs",
+            "2",
+            "--seed",
+            seed,
+            "--exact",
+            "--oversample",
+            3,
+            "--out",
+            tmp_path / out,
+        )
         contents.append((tmp_path / out / "samples-2.png").read_bytes())
     assert contents[0] == contents[1] != contents[2]
 
@@ -129,11 +158,29 @@ def test_inpaint_shows_original_seen_part_and_fillings(bars_run, tmp_path, capsy
     mask = np.full((4, 4), 255, np.uint8)
     mask[1, 2] = 0
     Image.fromarray(mask).save(tmp_path / "dot.png")
-    assert call(inpaint, bars_run.path, "--masks", f"left,{tmp_path / 'dot.png'}", "--n", 2,
-                "--fillings", 2, "--gibbs", 3, "--gif") == 0
+    assert (
+        call(
+            inpaint,
+            bars_run.path,
+            "--masks",
+            f"left,{tmp_path / 'dot.png'}",
+            "--n",
+            2,
+            "--fillings",
+            2,
+            "--gibbs",
+            3,
+            "--gif",
+        )
+        == 0
+    )
     pictures = bars_run.path / "pictures"
-    names = ["inpainting-left.png", "inpainting-left.gif", "inpainting-dot.png",
-             "inpainting-dot.gif"]
+    names = [
+        "inpainting-left.png",
+        "inpainting-left.gif",
+        "inpainting-dot.png",
+        "inpainting-dot.gif",
+    ]
     assert capsys.readouterr().out.split() == [str(pictures / name) for name in names]
     pixels = np.asarray(Image.open(pictures / "inpainting-dot.png"))
     # One pixel of each picture, by rows of the grid: original, seen, two fillings.
@@ -171,19 +218,31 @@ def test_models_with_gaussian_latents_are_sampled_from_p(tmp_path):
 
 def gaussian_arrays(generator):
     """p of an IWAE: 2 latents, a relu layer of 4, 3 latents, a relu layer of 4, 16 pixels."""
-    shapes = {"p1.mlp.hidden0": (2, 4), "p1.mean": (4, 3), "p1.log_variance": (4, 3),
-              "p0.mlp.hidden0": (3, 4), "p0": (4, 16)}
+    shapes = {
+        "p1.mlp.hidden0": (2, 4),
+        "p1.mean": (4, 3),
+        "p1.log_variance": (4, 3),
+        "p0.mlp.hidden0": (3, 4),
+        "p0": (4, 16),
+    }
     arrays = {f"{name}.W": generator.standard_normal(shape) for name, shape in shapes.items()}
-    return {**arrays, **{f"{name}.b": generator.standard_normal(shape[1])
-                         for name, shape in shapes.items()}}
+    return {
+        **arrays,
+        **{f"{name}.b": generator.standard_normal(shape[1]) for name, shape in shapes.items()},
+    }
 
 
 def test_gaussian_decoder_has_the_moments_of_a_linear_model():
     """Without deterministic layers h_1 is Gaussian, so its logits have a known covariance."""
     generator = np.random.default_rng(0)
-    arrays = {"p0.W": generator.standard_normal((2, 3)), "p0.b": generator.standard_normal(3),
-              "p1.mean.W": generator.standard_normal((2, 2)), "p1.mean.b": np.array([1.0, -1.0]),
-              "p1.log_variance.W": np.zeros((2, 2)), "p1.log_variance.b": np.log([4.0, 0.25])}
+    arrays = {
+        "p0.W": generator.standard_normal((2, 3)),
+        "p0.b": generator.standard_normal(3),
+        "p1.mean.W": generator.standard_normal((2, 2)),
+        "p1.mean.b": np.array([1.0, -1.0]),
+        "p1.log_variance.W": np.zeros((2, 2)),
+        "p1.log_variance.b": np.log([4.0, 0.25]),
+    }
     n = 100_000
     means = GaussianSampler(arrays).sample_means(n, RandomStream(1, "test")).astype(float)
     logits = np.log(means / (1 - means))

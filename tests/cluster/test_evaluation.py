@@ -96,8 +96,9 @@ def kill_a_worker(run, killed):
 
     while not (run / "blocks" / "2-log-Z.npz").exists():
         time.sleep(0.01)
-    workers = [child for child in psutil.Process().children() if "spawn_main" in
-               " ".join(child.cmdline())]
+    workers = [
+        child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())
+    ]
     os.kill(workers[0].pid, signal.SIGKILL)
     killed.append(workers[0].pid)
 
@@ -111,8 +112,24 @@ def test_estimates_are_the_same_for_any_number_of_workers_and_when_one_is_killed
         cluster = ["--cluster", f"local:{workers}", "--threads", "1"] if workers else []
         if workers == 2:
             threading.Thread(target=kill_a_worker, args=(run, killed), daemon=True).start()
-        assert main(["evaluate", str(run), "--samples", "1,10,200", "--z-samples", "50000",
-                     "--ess-samples", "3000", "--ess-examples", "60", *cluster]) == 0
+        assert (
+            main(
+                [
+                    "evaluate",
+                    str(run),
+                    "--samples",
+                    "1,10,200",
+                    "--z-samples",
+                    "50000",
+                    "--ess-samples",
+                    "3000",
+                    "--ess-examples",
+                    "60",
+                    *cluster,
+                ]
+            )
+            == 0
+        )
         result = json.loads((run / "evaluation.json").read_text())
         found.append({name: result[name] for name in ("log_z2", "samples", "ess")})
         assert not (run / "blocks").exists()

@@ -29,10 +29,22 @@ def test_every_combination_is_an_ordinary_training(toy):
     assert names[:2] == ["toy-l1=0.001-layers=5-3-seed0", "toy-l1=0.001-layers=5-3-seed3"]
     recipe = points[-1].load()
     assert (recipe.dataset, recipe.training.l1, recipe.model.layers, recipe.seed) == (
-        "dna", 0.0, (4,), 3)
+        "dna",
+        0.0,
+        (4,),
+        3,
+    )
     assert points[-1].arguments() == [
-        "dna", "--set", "training.l1=0", "--set", "model.layers=[4]", "--set", "seed=3",
-        "--out", "results/dna-l1=0-layers=4-seed3"]
+        "dna",
+        "--set",
+        "training.l1=0",
+        "--set",
+        "model.layers=[4]",
+        "--set",
+        "seed=3",
+        "--out",
+        "results/dna-l1=0-layers=4-seed3",
+    ]
     assert [point.name for point in sweep_points([toy])] == ["toy"]
 
 
@@ -46,21 +58,32 @@ def test_the_sign_of_a_value_is_a_part_of_the_name(toy):
     assert names == ["toy-bias=-1", "toy-bias=1"]
 
 
-@pytest.mark.parametrize(("given", "values"), [
-    ("a.b=1,2", [1, 2]), ("a.b=[1, 2]", [1, 2]), ("a.b=[5,3],[4]", [[5, 3], [4]]),
-    ("a.b=true", [True]), ("a.b='x','y'", ["x", "y"]), ("a.b=adam, sgd", ["adam", "sgd"])])
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        ("a.b=1,2", [1, 2]),
+        ("a.b=[1, 2]", [1, 2]),
+        ("a.b=[5,3],[4]", [[5, 3], [4]]),
+        ("a.b=true", [True]),
+        ("a.b='x','y'", ["x", "y"]),
+        ("a.b=adam, sgd", ["adam", "sgd"]),
+    ],
+)
 def test_values_of_a_grid(given, values):
     assert parse_grid(given) == ("a.b", values)
 
 
-@pytest.mark.parametrize(("grid", "message"), [
-    (["training.l1"], "--grid training.l1: write it as section.field=V1,V2"),
-    (["training.l1=1,1"], "has 1 twice"),
-    (["training.l1=[]"], "has no value"),
-    (["training.l1=1", "training.l1=2"], "--grid training.l1: is given twice"),
-    (["training.l1=often"], "training.l1 = 'often': must be"),
-    (["training.l3=1"], "training.l3: unknown setting"),
-])
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        (["training.l1"], "--grid training.l1: write it as section.field=V1,V2"),
+        (["training.l1=1,1"], "has 1 twice"),
+        (["training.l1=[]"], "has no value"),
+        (["training.l1=1", "training.l1=2"], "--grid training.l1: is given twice"),
+        (["training.l1=often"], "training.l1 = 'often': must be"),
+        (["training.l3=1"], "training.l3: unknown setting"),
+    ],
+)
 def test_bad_grids_are_named_before_anything_starts(toy, grid, message):
     with pytest.raises(InputError) as error:
         sweep_points([toy], (), grid)
@@ -99,10 +122,13 @@ def test_a_point_is_complete_when_it_is_finished_and_evaluated(toy, tmp_path):
     assert point.is_complete(evaluated=False) and not point.is_complete()
     number = {"value": -1.0, "standard_error": 0.1}
     evaluation = {
-        "model_fingerprint": run.read_model().fingerprint, "data_fingerprint": "d",
-        "split": "test", "n_examples": 5,
+        "model_fingerprint": run.read_model().fingerprint,
+        "data_fingerprint": "d",
+        "split": "test",
+        "n_examples": 5,
         "samples": {"1": {"log_p": number}, "20": {"log_p": number}},
-        "ess": {"samples": 20, "examples": 5, "p": number}}
+        "ess": {"samples": 20, "examples": 5, "p": number},
+    }
     run.write_evaluation(evaluation)
     assert point.is_complete()
     run.write_evaluation({**evaluation, "ess": {**evaluation["ess"], "samples": 19}})
@@ -133,5 +159,6 @@ def test_the_line_of_a_running_point(toy):
     assert progress_line({}, recipe) == "starting"
     status = {"epochs": 2, "phase": 0, "seconds": 120.0, "best_valid": -10.25}
     assert progress_line(status, recipe) == (
-        "phase 1/1, epoch 2, best validation -log p 10.250, at most 01:00 left")
+        "phase 1/1, epoch 2, best validation -log p 10.250, at most 01:00 left"
+    )
     assert progress_line({**status, "finished": True}, recipe).endswith("10.250, evaluation")

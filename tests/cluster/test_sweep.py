@@ -82,8 +82,12 @@ class Killer(threading.Thread):
 
     def _kill(self, folder, worker):
         status = RunDirectory(folder).read_status()
-        if status.get("updates") and not status["finished"] and self.left and (
-                folder not in [name for name, _ in self.killed]):
+        if (
+            status.get("updates")
+            and not status["finished"]
+            and self.left
+            and (folder not in [name for name, _ in self.killed])
+        ):
             self.killed.append((folder, status["updates"]))
             self.left -= 1
             os.kill(worker.pid, signal.SIGKILL)
@@ -95,8 +99,17 @@ def test_runs_equal_plain_training_though_a_worker_is_killed_twice(tmp_path, cap
     pytest.importorskip("distributed")
     recipes = [write_recipe(tmp_path / "a.toml"), write_recipe(tmp_path / "b.toml", "[4]")]
     options = ["--threads", "1", "--no-evaluate"]
-    command = ["sweep", *recipes, "--seeds", "0-2", "--cluster", "local:2", *options,
-               "--results", str(tmp_path / "swept")]
+    command = [
+        "sweep",
+        *recipes,
+        "--seeds",
+        "0-2",
+        "--cluster",
+        "local:2",
+        *options,
+        "--results",
+        str(tmp_path / "swept"),
+    ]
     points = sweep_points(recipes, (0, 1, 2), (), tmp_path / "swept")
     killer = Killer([point.folder for point in points], 2)
     killer.start()
@@ -127,10 +140,24 @@ def test_an_interrupted_sweep_saves_its_runs_and_says_how_to_go_on(tmp_path):
     pytest.importorskip("distributed")
     recipe = write_recipe(tmp_path / "long.toml", epochs=10**6)
     results = tmp_path / "results"
-    command = [sys.executable, "-m", "bihm_repro", "sweep", recipe, "--seeds", "0-2", "--cluster",
-               "local:2", "--threads", "1", "--results", str(results)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               text=True, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "bihm_repro",
+        "sweep",
+        recipe,
+        "--seeds",
+        "0-2",
+        "--cluster",
+        "local:2",
+        "--threads",
+        "1",
+        "--results",
+        str(results),
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
     runs = [RunDirectory(results / f"long-seed{seed}") for seed in range(3)]
     while process.poll() is None and not all(run.read_status().get("updates") for run in runs[:2]):
         time.sleep(0.05)
@@ -153,8 +180,21 @@ def test_a_failing_point_is_reported_and_does_not_stop_the_others(tmp_path, capf
     broken = RunDirectory(results / "toy-l1=0")
     broken.path.mkdir(parents=True)
     broken.write_model({"w": np.zeros(2)}, {})
-    assert main(["sweep", recipe, "--grid", "training.l1=0,1e-3", "--threads", "1",
-                 "--results", str(results)]) == 1
+    assert (
+        main(
+            [
+                "sweep",
+                recipe,
+                "--grid",
+                "training.l1=0,1e-3",
+                "--threads",
+                "1",
+                "--results",
+                str(results),
+            ]
+        )
+        == 1
+    )
     out, err = capfd.readouterr()
     assert f"{broken.path}: holds files of a run but no recipe.toml" in err
     assert "1 of 2 runs are complete, 1 failed" in out
@@ -181,5 +221,8 @@ def test_plain_lines_come_at_changes_of_phase_and_once_a_minute(tmp_path, capsys
             view.refresh({point})
         view.ended(point, Outcome(2, ("no data",)))
     assert capsys.readouterr().out.splitlines() == [
-        "toy: starting", "toy: phase 1/1, epoch 1, at most 01:39 left",
-        "toy: phase 1/1, epoch 3, at most 01:37 left", "toy: failed: no data"]
+        "toy: starting",
+        "toy: phase 1/1, epoch 1, at most 01:39 left",
+        "toy: phase 1/1, epoch 3, at most 01:37 left",
+        "toy: failed: no data",
+    ]

@@ -144,8 +144,9 @@ def vars_of(result):
 
 def test_blocks_sum_to_the_direct_estimate(model, log_weights):
     estimator, ess, _ = estimators(model, log_weights)
-    log_r = [np.hstack([estimator.log_r(3 * row + column) for column in range(3)])
-             for row in range(3)]
+    log_r = [
+        np.hstack([estimator.log_r(3 * row + column) for column in range(3)]) for row in range(3)
+    ]
     log_r = np.vstack(log_r)
     assert log_r.shape == (64, 25)
     for k, found in run_estimator(estimator, quiet=True).items():

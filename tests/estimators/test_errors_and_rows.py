@@ -27,13 +27,16 @@ def test_standard_errors_are_those_of_the_mean():
     ess = EffectiveSampleSize(10, 3 * VALUES, VALUES).summary()
     assert ess["p_star"] == {"value": 9.0, "standard_error": pytest.approx(3 * ERROR)}
     assert ess["p"]["standard_error"] == pytest.approx(ERROR)
-    assert LogLikelihood(1, VALUES[:1], VALUES[:1], VALUES[:1]).summary()["log_p"][
-        "standard_error"] == 0
+    assert (
+        LogLikelihood(1, VALUES[:1], VALUES[:1], VALUES[:1]).summary()["log_p"]["standard_error"]
+        == 0
+    )
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 50.0])
 def test_the_error_of_a_logarithm_is_relative_to_the_mean(scale):
     """log of the mean of the terms, and the delta method: the mean's error over the mean."""
+
     class Terms:
         inner = 1
 

@@ -15,8 +15,18 @@ from bihm_repro.estimators.streaming import LogWeights
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
 
 # 20 models with one to four layers and at most 12 units.
-SIZES = [(3, 2), (5, 4), (4, 3, 2), (6, 3, 2), (3, 3, 3, 2), (5, 2, 2, 2), (2, 2, 2, 2, 2),
-         (4, 2, 2, 2, 2), (6, 6), (1, 1)] * 2
+SIZES = [
+    (3, 2),
+    (5, 4),
+    (4, 3, 2),
+    (6, 3, 2),
+    (3, 3, 3, 2),
+    (5, 2, 2, 2),
+    (2, 2, 2, 2, 2),
+    (4, 2, 2, 2, 2),
+    (6, 6),
+    (1, 1),
+] * 2
 
 
 def tiny(sizes, seed, scale=0.5):
@@ -59,7 +69,7 @@ def test_a_wrong_divisor_would_be_noticed():
     """The tolerance is tight enough to refuse an estimate divided by the wrong number."""
     model, exact = tiny((5, 4), 3)
     estimate = estimate_log_z2(model, 10_000, seed=1)
-    asked_for = np.ceil(10_000 / 4096) * 4096       # whole blocks instead of what was drawn
+    asked_for = np.ceil(10_000 / 4096) * 4096  # whole blocks instead of what was drawn
     wrong = estimate.value + np.log(10_000 / asked_for)
     assert abs(wrong - exact.log_z2) > 4 * estimate.standard_error
 
@@ -95,7 +105,7 @@ def test_effective_sample_size_meets_its_limit():
 def test_several_k_come_from_the_same_draws_and_last_blocks_are_right():
     """K = 1, 7, 250 in one go equal direct sums over the first K of the same log-weights."""
     model, _ = tiny((5, 4), 1)
-    x = np.repeat(states(5), 70, axis=0)            # several blocks of examples, the last smaller
+    x = np.repeat(states(5), 70, axis=0)  # several blocks of examples, the last smaller
     together = estimate_log_likelihood(model, x, (1, 7, 250), seed=4)
     alone = estimate_log_likelihood(model, x, (250,), seed=4)
     assert together[250].log_p == pytest.approx(alone[250].log_p, abs=1e-12)
@@ -148,12 +158,15 @@ def test_extreme_logits_are_finite_and_right():
     assert found.log_p == pytest.approx([-np.log(2), -150 - np.log(2)], rel=1e-6)
 
 
-@pytest.mark.parametrize(("x", "message"), [
-    (np.zeros((2, 5)), r"shape \(2, 5\): expected \(examples, 3\)"),
-    (np.array([[0, 0, np.nan]]), "NaN in row 0"),
-    (np.array([[0, 0, 0], [0, 2, 0]]), r"holds 2 in row 1: expected values in \[0, 1\]"),
-    (np.zeros((0, 3)), "no example"),
-])
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((2, 5)), r"shape \(2, 5\): expected \(examples, 3\)"),
+        (np.array([[0, 0, np.nan]]), "NaN in row 0"),
+        (np.array([[0, 0, 0], [0, 2, 0]]), r"holds 2 in row 1: expected values in \[0, 1\]"),
+        (np.zeros((0, 3)), "no example"),
+    ],
+)
 def test_bad_data_are_named(x, message):
     """Width, NaN, range and emptiness are each said."""
     model, _ = tiny((3, 2), 0)
@@ -161,12 +174,15 @@ def test_bad_data_are_named(x, message):
         estimate_log_likelihood(model, x, (1,))
 
 
-@pytest.mark.parametrize(("call", "least"), [
-    (lambda m: estimate_log_likelihood(m, states(3), (0,)), 1),
-    (lambda m: estimate_log_z2(m, 1), 2),
-    (lambda m: estimate_log_z2(m, 10, inner=-1), 1),
-    (lambda m: estimate_effective_sample_size(m, states(3), 0), 1),
-])
+@pytest.mark.parametrize(
+    ("call", "least"),
+    [
+        (lambda m: estimate_log_likelihood(m, states(3), (0,)), 1),
+        (lambda m: estimate_log_z2(m, 1), 2),
+        (lambda m: estimate_log_z2(m, 10, inner=-1), 1),
+        (lambda m: estimate_effective_sample_size(m, states(3), 0), 1),
+    ],
+)
 def test_too_few_samples_are_refused(call, least):
     """K of at least 1; one term of Z^2 says nothing of its error, so two."""
     with pytest.raises(InputError, match=f"at least {least}"):

@@ -67,14 +67,17 @@ class Plain:
 
     def log_p(self, x, h1, h2):
         a = self.a
-        return (log_bernoulli(x, h1 @ a["p0.W"] + a["p0.b"])
-                + log_bernoulli(h1, h2 @ a["p1.W"] + a["p1.b"])
-                + log_bernoulli(h2, a["p2.b"]))
+        return (
+            log_bernoulli(x, h1 @ a["p0.W"] + a["p0.b"])
+            + log_bernoulli(h1, h2 @ a["p1.W"] + a["p1.b"])
+            + log_bernoulli(h2, a["p2.b"])
+        )
 
     def log_q(self, x, h1, h2):
         a = self.a
-        return (log_bernoulli(h1, x @ a["q0.W"] + a["q0.b"])
-                + log_bernoulli(h2, h1 @ a["q1.W"] + a["q1.b"]))
+        return log_bernoulli(h1, x @ a["q0.W"] + a["q0.b"]) + log_bernoulli(
+            h2, h1 @ a["q1.W"] + a["q1.b"]
+        )
 
     def infer(self, x):
         h1 = self.draw(x @ self.a["q0.W"] + self.a["q0.b"])
@@ -127,8 +130,26 @@ def test_an_independent_program_agrees(run, evaluation):
 
 def test_options_win_over_the_recipe(run, capsys):
     before = (run / "evaluation.json").read_bytes()
-    assert main(["evaluate", str(run), "--samples", "3", "--z-samples", "500", "--ess-samples",
-                 "20", "--split", "valid", "--examples", "50", "--no-write"]) == 0
+    assert (
+        main(
+            [
+                "evaluate",
+                str(run),
+                "--samples",
+                "3",
+                "--z-samples",
+                "500",
+                "--ess-samples",
+                "20",
+                "--split",
+                "valid",
+                "--examples",
+                "50",
+                "--no-write",
+            ]
+        )
+        == 0
+    )
     out = capsys.readouterr().out
     assert "bars, valid split, 50 examples" in out and "K=     3" in out and "(K=20)" in out
     assert (run / "evaluation.json").read_bytes() == before
@@ -152,12 +173,15 @@ def test_an_interrupted_evaluation_goes_on_from_the_blocks_that_are_done(run, ev
         evaluate_run(folder, compute_for=stopping_at("log-likelihood", 3))
     assert computed[-1] == ("log-likelihood", 2)
     assert sorted(path.name for path in (run / "blocks").iterdir()) == [
-        "2-log-Z.npz", "log-likelihood.npz"]
+        "2-log-Z.npz",
+        "log-likelihood.npz",
+    ]
     computed.clear()
     result = evaluate_run(folder, compute_for=stopping_at("", 0))
     assert computed[0] == ("log-likelihood", 3) and "2 log Z" not in dict(computed)
     assert {name: result[name] for name in ("log_z2", "samples", "ess")} == {
-        name: evaluation[name] for name in ("log_z2", "samples", "ess")}
+        name: evaluation[name] for name in ("log_z2", "samples", "ess")
+    }
     assert not (run / "blocks").exists()
 
 
@@ -173,14 +197,17 @@ def test_the_trace_of_log_z2_is_written(run):
     assert ends.std() > 0 and len(ends) == 10
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--split", "moon"], "split 'moon' is unknown: bars has train, valid, test"),
-    (["--z-trace", "0"], "argument --z-trace: '0': an integer of at least 1"),
-    (["--samples", "1.5"], "argument --samples: '1.5': an integer of at least 1"),
-    (["--z-samples", "inf"], "argument --z-samples: 'inf': an integer of at least 0"),
-    (["--seed", "9" * 20], "below 2**63, as in 1000 or 1e6; see bihm evaluate --help"),
-    (["--z-samples", "1"], "z_samples is 1: an integer of at least 2"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--split", "moon"], "split 'moon' is unknown: bars has train, valid, test"),
+        (["--z-trace", "0"], "argument --z-trace: '0': an integer of at least 1"),
+        (["--samples", "1.5"], "argument --samples: '1.5': an integer of at least 1"),
+        (["--z-samples", "inf"], "argument --z-samples: 'inf': an integer of at least 0"),
+        (["--seed", "9" * 20], "below 2**63, as in 1000 or 1e6; see bihm evaluate --help"),
+        (["--z-samples", "1"], "z_samples is 1: an integer of at least 2"),
+    ],
+)
 def test_bad_options_are_one_line(run, capsys, arguments, message):
     assert main(["evaluate", str(run), *arguments]) == 2
     err = capsys.readouterr().err
@@ -220,7 +247,7 @@ def test_other_data_and_other_files_are_refused_and_nothing_is_written(tmp_path,
 def test_a_truncated_model_file_is_one_line(run, tmp_path, capsys):
     for name in ("recipe.toml", "model.npz"):
         data = (run / name).read_bytes()
-        (tmp_path / name).write_bytes(data[:len(data) // 2] if name == "model.npz" else data)
+        (tmp_path / name).write_bytes(data[: len(data) // 2] if name == "model.npz" else data)
     assert main(["evaluate", str(tmp_path)]) == 2
     err = capsys.readouterr().err
     assert "model.npz" in err and err.count("\n") == 1

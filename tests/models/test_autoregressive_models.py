@@ -25,8 +25,15 @@ LAYERS = {
 
 
 def machine(layers, kind="bihm", dtype="float64"):
-    recipe = {"kind": kind, "layers": list(SIZES[1:]), "nade_hidden": 3, "weights": "gaussian",
-              "weights_scale": 1.0, "bias": 0.2, **LAYERS[layers]}
+    recipe = {
+        "kind": kind,
+        "layers": list(SIZES[1:]),
+        "nade_hidden": 3,
+        "weights": "gaussian",
+        "weights_scale": 1.0,
+        "bias": 0.2,
+        **LAYERS[layers],
+    }
     settings = Recipe.from_dict({"dataset": "bars", "model": recipe}).model
     return build_model(settings, SIZES[0], seed=2, dtype=dtype), settings
 
@@ -48,8 +55,9 @@ def exact(model, settings):
 def test_both_directions_are_normalised_and_equal_to_the_samplers(layers):
     model, settings = machine(layers)
     x, *h = [T.matrix(dtype="float64") for _ in SIZES]
-    run = function([x, *h], [model.joint(x, h).log_p, model.inference_score(x, h).log_q],
-                   mode="FAST_COMPILE")
+    run = function(
+        [x, *h], [model.joint(x, h).log_p, model.inference_score(x, h).log_q], mode="FAST_COMPILE"
+    )
     log_p, log_q = (v.reshape(8, -1) for v in run(*all_states()))
     assert np.exp(log_p).sum() == pytest.approx(1, abs=1e-10)
     assert np.exp(log_q).sum(axis=1) == pytest.approx(np.ones(8), abs=1e-10)
@@ -64,8 +72,9 @@ def test_estimates_of_log_p_and_2_log_z_come_to_the_exact_ones(layers):
     x, rows, counter = T.matrix(dtype="float64"), T.lscalar(), T.lscalar()
     log_r, _ = model.log_weights(x, 4000, 1, counter)
     outer, inner, _ = model.log_z_terms(rows, 1, 2, counter)
-    found, terms = function([x, rows, counter], [log_r, outer + inner[:, 0] / 2],
-                            mode="FAST_COMPILE")(states(3), 20000, 0)
+    found, terms = function(
+        [x, rows, counter], [log_r, outer + inner[:, 0] / 2], mode="FAST_COMPILE"
+    )(states(3), 20000, 0)
     weights = np.exp(found - log_sum_exp(joint, axis=1)[:, None])
     errors = weights.std(axis=1, ddof=1) / np.sqrt(4000)
     assert np.abs((weights.mean(axis=1) - 1) / errors).max() < 4.5
@@ -80,14 +89,18 @@ def test_updates_raise_log_p_and_leave_the_triangle():
     model, settings = machine("darn at the data and on top", dtype="float32")
     x = np.array([[1, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 0]], np.float32)
     before = log_sum_exp(exact(model, settings)[1], axis=1)
-    update = compile_update(model, TrainingRecipe(l1=1e-3, centred=True),
-                            Phase(samples=10, learning_rate=0.03, average_over=50), seed=1)
+    update = compile_update(
+        model,
+        TrainingRecipe(l1=1e-3, centred=True),
+        Phase(samples=10, learning_rate=0.03, average_over=50),
+        seed=1,
+    )
     for _ in range(300):
         update(np.tile(x, (10, 1)))
     _, joint, log_q = exact(model, settings)
     at = (x @ [4, 2, 1]).astype(int)
     assert before[at].mean() < -2 and log_sum_exp(joint, axis=1)[at].mean() > -1.55
-    assert not np.tril(model.get_values()["p0.W"][SIZES[1]:]).any()
+    assert not np.tril(model.get_values()["p0.W"][SIZES[1] :]).any()
     assert not np.tril(model.get_values()["p2.W"]).any()
 
 
@@ -99,8 +112,9 @@ def test_gibbs_sampling_and_inpainting_have_p_star_as_their_limit(layers):
     p_star = np.exp(log_tilde - log_sum_exp(log_tilde))
     count, random = 6000, RandomStream(0, "test")
     settings = GibbsSettings(proposals=5, inner=2, keep_current=True)
-    *_, chain = gibbs_chain(sampler, start_chain(sampler, sampler.sample_p(count, random), random),
-                            15, random, settings)
+    *_, chain = gibbs_chain(
+        sampler, start_chain(sampler, sampler.sample_p(count, random), random), 15, random, settings
+    )
     assert_frequencies(chain.x, p_star, count)
     x, known = np.tile(np.float32([[1, 0, 0]]), (count, 1)), np.array([True, False, False])
     *_, chain = inpainting_chain(sampler, x, known, 15, random, settings)

@@ -67,8 +67,12 @@ def test_fused_gradients_equal_the_textbook_graph(sizes, control_variate):
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "logistic"])
 def test_deterministic_layers_inside_conditionals(activation):
-    model = machine((5, 4, 3), layer_settings={"hidden": [6, 5], "activation": activation},
-                    weights="glorot", bias=0.1)
+    model = machine(
+        (5, 4, 3),
+        layer_settings={"hidden": [6, 5], "activation": activation},
+        weights="glorot",
+        bias=0.1,
+    )
     x, counter = T.matrix(dtype="float64"), T.lscalar()
     graph = model.training_graph(x, 4, 3, counter)
     theirs = textbook_gradients(model, x, 4, 3, counter, True)
@@ -103,10 +107,12 @@ def gradient_draws():
     found = {}
     for variate in (True, False):
         graph = model.training_graph(x, 200, 9, counter, control_variate=variate)
-        run = function([x, counter], [T.concatenate([graph.gradients[p].flatten()
-                                                  for p in model.parameters])])
-        found[variate] = np.array([run(x_value.astype(np.float32), i * graph.counters)[0]
-                                   for i in range(300)])
+        run = function(
+            [x, counter], [T.concatenate([graph.gradients[p].flatten() for p in model.parameters])]
+        )
+        found[variate] = np.array(
+            [run(x_value.astype(np.float32), i * graph.counters)[0] for i in range(300)]
+        )
     exact = ExactModel(random_parameters(sizes, 4, 0.5)).gradient(x_value)
     truth = -np.concatenate([exact[p.name].ravel() for p in model.parameters])
     return found, truth
@@ -115,14 +121,14 @@ def gradient_draws():
 def deviation(draws, truth):
     """Largest distance of the mean from the truth, in standard errors."""
     error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
-    certain = error == 0          # the weights of an input that is never on
+    certain = error == 0  # the weights of an input that is never on
     assert np.all(draws.mean(axis=0)[certain] == 0) and certain.mean() < 0.1
     return (np.abs(draws.mean(axis=0) - truth)[~certain] / error[~certain]).max()
 
 
 def test_expected_gradient_is_the_exact_one(gradient_draws):
     found, truth = gradient_draws
-    assert deviation(found[True], truth) < 5       # the largest of 41 deviations
+    assert deviation(found[True], truth) < 5  # the largest of 41 deviations
     assert deviation(found[False], truth) < 5
 
 
@@ -160,15 +166,24 @@ def test_generate_follows_p():
     drawn, log_joint, score = function([rows], [x, log_p, model.joint(x, layers).log_p])(40_000)
     counts = np.array([(drawn == row).all(axis=1).sum() for row in states(3)])
     expected = 40_000 * np.exp(exact.log_p())
-    assert ((counts - expected) ** 2 / expected).sum() < 30      # 7 degrees of freedom
+    assert ((counts - expected) ** 2 / expected).sum() < 30  # 7 degrees of freedom
     assert log_joint == pytest.approx(score, abs=1e-5)
 
 
 def test_names_and_shapes_are_those_of_the_model_file():
     model = BidirectionalHelmholtzMachine(5, [4, 3]).allocate().initialize(0)
     shapes = {name: value.shape for name, value in model.get_values().items()}
-    assert shapes == {"p0.W": (4, 5), "p0.b": (5,), "p1.W": (3, 4), "p1.b": (4,), "p2.b": (3,),
-                      "q0.W": (5, 4), "q0.b": (4,), "q1.W": (4, 3), "q1.b": (3,)}
+    assert shapes == {
+        "p0.W": (4, 5),
+        "p0.b": (5,),
+        "p1.W": (3, 4),
+        "p1.b": (4,),
+        "p2.b": (3,),
+        "q0.W": (5, 4),
+        "q0.b": (4,),
+        "q1.W": (4, 3),
+        "q1.b": (3,),
+    }
     assert {p.name for p in model.weights} == {"p0.W", "p1.W", "q0.W", "q1.W"}
 
 
@@ -185,9 +200,16 @@ def test_first_values_are_the_authors():
     assert all(np.array_equal(values[n], again[n]) for n in values)
 
 
-@pytest.mark.parametrize(("data_dim", "layers", "message"), [
-    (3, [], "model.layers is empty"), (3, [2, 0], "model.layers has 0"), (0, [2], "data_dim has 0"),
-    (3, [True], "model.layers has True"), (3, [1.5], "model.layers has 1.5")])
+@pytest.mark.parametrize(
+    ("data_dim", "layers", "message"),
+    [
+        (3, [], "model.layers is empty"),
+        (3, [2, 0], "model.layers has 0"),
+        (0, [2], "data_dim has 0"),
+        (3, [True], "model.layers has True"),
+        (3, [1.5], "model.layers has 1.5"),
+    ],
+)
 def test_impossible_sizes_are_named(data_dim, layers, message):
     with pytest.raises(InputError, match=message):
         BidirectionalHelmholtzMachine(data_dim, layers)
@@ -212,8 +234,11 @@ def test_a_seed_gives_the_same_parameters_on_one_and_two_threads(tmp_path):
     found = []
     for threads in ("1", "2"):
         path = tmp_path / f"{threads}.npz"
-        subprocess.run([sys.executable, "-c", TRAIN, str(path)], check=True,
-                       env={**os.environ, "OMP_NUM_THREADS": threads})
+        subprocess.run(
+            [sys.executable, "-c", TRAIN, str(path)],
+            check=True,
+            env={**os.environ, "OMP_NUM_THREADS": threads},
+        )
         with np.load(path) as arrays:
             found.append(dict(arrays))
     for name, value in found[0].items():

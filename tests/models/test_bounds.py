@@ -50,7 +50,7 @@ def slopes(parameters, name, samples):
 def test_the_expected_gradient_is_that_of_the_exact_bound(cls, samples):
     """In standard errors over many copies of the batch, for every parameter of p and q."""
     model, parameters = tiny(cls)
-    if cls is Nvil:     # a baseline that depends on the inputs leaves the expectation as it is
+    if cls is Nvil:  # a baseline that depends on the inputs leaves the expectation as it is
         random = np.random.default_rng(1)
         values = model.get_values()
         values["baseline0.out.W"] = random.normal(size=values["baseline0.out.W"].shape)
@@ -75,13 +75,21 @@ def test_baselines_of_nvil_follow_the_signal():
     model, _ = tiny(Nvil)
     x = T.matrix(dtype="float64")
     graph = model.training_graph(x, 1, 5, 0)
-    assert [v.name for v in graph.state] == ["nvil.mean0", "nvil.variance0", "nvil.mean1",
-                                             "nvil.variance1"]
+    assert [v.name for v in graph.state] == [
+        "nvil.mean0",
+        "nvil.variance0",
+        "nvil.mean1",
+        "nvil.variance1",
+    ]
     out = next(p for p in model.parameters if p.name == "baseline0.out.b")
-    run = function([x], [graph.gradients[out], graph.monitors["log_p"]], updates=graph.updates,
-                   mode="FAST_COMPILE")
+    run = function(
+        [x],
+        [graph.gradients[out], graph.monitors["log_p"]],
+        updates=graph.updates,
+        mode="FAST_COMPILE",
+    )
     gradient, total = run(X)
-    assert gradient == pytest.approx([-total])      # rest = signal - 0, summed, with a minus sign
+    assert gradient == pytest.approx([-total])  # rest = signal - 0, summed, with a minus sign
     assert graph.state[0].get_value() == pytest.approx(0.2 * total / 2)
     second, total = run(X)
     assert second == pytest.approx([-(total - 2 * 0.2 * total / 2)])
@@ -93,8 +101,12 @@ def test_updates_raise_the_bound(cls, samples):
     x = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 0, 0]], np.float32)
     names = [n for n in model.get_values() if not n.startswith("baseline")]
     before = ExactModel({n: model.get_values()[n] for n in names}).expected_log_weight(x).mean()
-    update = compile_update(model, TrainingRecipe(l1=0.0, centred=True),
-                            Phase(samples=samples, learning_rate=0.03), seed=1)
+    update = compile_update(
+        model,
+        TrainingRecipe(l1=0.0, centred=True),
+        Phase(samples=samples, learning_rate=0.03),
+        seed=1,
+    )
     for _ in range(300):
         update(np.tile(x, (10, 1)))
     after = ExactModel({n: model.get_values()[n] for n in names})

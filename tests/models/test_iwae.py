@@ -19,14 +19,20 @@ from bihm_repro.recipes.recipe import Phase, Recipe, find_recipe
 
 def tiny(layers=(3, 2), hidden=((4,), (3,)), seed=2, dtype="float64"):
     """A model of three observed units."""
-    model = ImportanceWeightedAutoencoder(3, layers, hidden=hidden, activation="tanh",
-                                          weights_scale=0.6, dtype=dtype).allocate()
+    model = ImportanceWeightedAutoencoder(
+        3, layers, hidden=hidden, activation="tanh", weights_scale=0.6, dtype=dtype
+    ).allocate()
     return model.initialize(seed)
 
 
-@pytest.mark.parametrize(("layers", "hidden"), [
-    ((3, 2), ((4,), (3,))), ((2,), (4, 3)), ((2, 1), ()),
-])
+@pytest.mark.parametrize(
+    ("layers", "hidden"),
+    [
+        ((3, 2), ((4,), (3,))),
+        ((2,), (4, 3)),
+        ((2, 1), ()),
+    ],
+)
 def test_gradients_are_the_slopes_of_the_bound(layers, hidden):
     """The bound itself is differentiated: weights held constant give its exact gradient."""
     model = tiny(layers, hidden)
@@ -36,8 +42,9 @@ def test_gradients_are_the_slopes_of_the_bound(layers, hidden):
 def test_one_sample_is_the_sampled_bound_of_the_vae():
     """With the same parameters and noise, K = 1 gives the VAE's log p(x|h) + log p(h) - log q."""
     iwae = tiny((2,), (4, 3))
-    vae = VariationalAutoencoder(3, [2], hidden=[4, 3], activation="tanh",
-                                 dtype="float64").allocate()
+    vae = VariationalAutoencoder(
+        3, [2], hidden=[4, 3], activation="tanh", dtype="float64"
+    ).allocate()
     vae.set_values(iwae.get_values())
     x = states(3)
     run_iwae, run_vae = compiled(iwae, 1), compiled(vae, 1)
@@ -49,8 +56,9 @@ def test_one_sample_is_the_sampled_bound_of_the_vae():
         if name.startswith("p"):
             assert sampled[name] == pytest.approx(with_closed_form[name], abs=1e-12)
     many = np.tile(x, (200, 1))
-    difference = np.array([run_iwae(many, i)["q0.mean.W"] - run_vae(many, i)["q0.mean.W"]
-                           for i in range(30)])
+    difference = np.array(
+        [run_iwae(many, i)["q0.mean.W"] - run_vae(many, i)["q0.mean.W"] for i in range(30)]
+    )
     error = difference.std(axis=0, ddof=1) / np.sqrt(30)
     assert np.all(np.abs(difference.mean(axis=0)) < 4.5 * error + 1e-9)
 
@@ -60,8 +68,10 @@ def test_more_samples_tighten_the_bound():
     model = tiny(dtype="float32")
     x = np.tile(states(3), (300, 1))
     log_r = LogWeights(model, 0)(x, 64, 0)
-    means = [np.logaddexp.reduce(log_r.reshape(len(x), -1, k), axis=2).mean() - np.log(k)
-             for k in (1, 8, 64)]
+    means = [
+        np.logaddexp.reduce(log_r.reshape(len(x), -1, k), axis=2).mean() - np.log(k)
+        for k in (1, 8, 64)
+    ]
     assert means[0] < means[1] < means[2]
 
 
@@ -120,5 +130,6 @@ def test_the_published_schedule():
     phase: Phase = recipe.phases[0]
     assert [epochs for _, epochs in phase.learning_rates] == [3**i for i in range(8)]
     assert [rate for rate, _ in phase.learning_rates] == pytest.approx(
-        [1e-3 * 10 ** (-i / 7) for i in range(8)], rel=1e-3)
+        [1e-3 * 10 ** (-i / 7) for i in range(8)], rel=1e-3
+    )
     assert phase.last_epoch == 3280 and phase.samples == 5 and recipe.training.batch_size == 20

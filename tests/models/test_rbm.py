@@ -51,8 +51,9 @@ def test_log_z_and_log_p_come_to_the_exact_ones():
 def test_the_kernel_equals_the_reference(sizes):
     """A sample that meets a rounded probability makes a chain another one; few may."""
     generator = np.random.default_rng(0)
-    arrays = [generator.normal(size=s).astype(np.float32) * 0.5 for s in (sizes, sizes[:1],
-                                                                          sizes[1:])]
+    arrays = [
+        generator.normal(size=s).astype(np.float32) * 0.5 for s in (sizes, sizes[:1], sizes[1:])
+    ]
     symbolic = [T.matrix(), T.vector(), T.vector()]
     log_weights, used = annealed_log_weights(*symbolic, chains=60, steps=20, seed=3, counter=7)
     assert used == 41

@@ -30,15 +30,16 @@ def gradients_of_calls(model, x, samples, calls, control_variate, seed=5):
     options = {"mode": "FAST_COMPILE"} if model.dtype == "float64" else {}
     run = function([rows, counter], [graph.gradients[p] for p in model.parameters], **options)
     found = [run(x.astype(model.dtype), call * graph.counters) for call in range(calls)]
-    return {p.name: np.array([g[i] for g in found], float)
-            for i, p in enumerate(model.parameters)}
+    return {p.name: np.array([g[i] for g in found], float) for i, p in enumerate(model.parameters)}
 
 
 def standard_scores(found, expected):
     """How many standard errors the mean over calls is from ``expected``, by name."""
-    return {name: (values.mean(axis=0) - expected[name])
-            / (values.std(axis=0, ddof=1) / np.sqrt(len(values)))
-            for name, values in found.items()}
+    return {
+        name: (values.mean(axis=0) - expected[name])
+        / (values.std(axis=0, ddof=1) / np.sqrt(len(values)))
+        for name, values in found.items()
+    }
 
 
 def pair_weights(exact, x, power=1.0):
@@ -52,8 +53,10 @@ def expected_gradients(exact, x, weights):
     """Descent gradients for the expected importance ``weights``, q's with its sleep phase."""
     wake = exact.weighted_scores(x, weights)
     sleep = exact.weighted_scores(exact.all_x, np.exp(exact.log_joint()))
-    return {name: -value if name.startswith("p") else -(value + len(x) * sleep[name]) / 2
-            for name, value in wake.items()}
+    return {
+        name: -value if name.startswith("p") else -(value + len(x) * sleep[name]) / 2
+        for name, value in wake.items()
+    }
 
 
 @pytest.mark.parametrize("control_variate", [False, True])
@@ -77,8 +80,12 @@ def test_many_samples_follow_the_gradient_of_log_p():
     scores = standard_scores(found, expected_gradients(exact, x, np.exp(exact.log_posterior(x))))
     assert max(np.abs(s).max() for s in scores.values()) < 4.5
     step, direction = 1e-5, np.random.default_rng(0).normal(size=(2, 3))
-    moved = [ExactModel({**exact.parameters, "p0.W": exact.parameters["p0.W"] + t * direction})
-             .log_p(x).sum() for t in (-step, step)]
+    moved = [
+        ExactModel({**exact.parameters, "p0.W": exact.parameters["p0.W"] + t * direction})
+        .log_p(x)
+        .sum()
+        for t in (-step, step)
+    ]
     slope = (moved[1] - moved[0]) / (2 * step)
     along = -np.einsum("cij,ij->c", found["p0.W"], direction)
     assert abs(along.mean() - slope) < 4 * along.std(ddof=1) / np.sqrt(len(along))
@@ -93,9 +100,16 @@ def test_the_sleep_phase_alone_and_its_share_are_exact():
     expected = {name: -len(x) * sleep[name] / 2 for name in sleep if name.startswith("q")}
     scores = standard_scores({name: found[name] for name in expected}, expected)
     assert max(np.abs(s).max() for s in scores.values()) < 4.5
-    assert max(np.abs(s).max() for s in standard_scores(
-        {name: found[name] for name in expected},
-        {name: 2 * value for name, value in expected.items()}).values()) > 20
+    assert (
+        max(
+            np.abs(s).max()
+            for s in standard_scores(
+                {name: found[name] for name in expected},
+                {name: 2 * value for name, value in expected.items()},
+            ).values()
+        )
+        > 20
+    )
 
 
 def test_single_precision_gives_the_same_gradients():
@@ -123,8 +137,12 @@ def test_updates_raise_log_p_and_bring_q_to_the_posterior():
     model = ReweightedWakeSleep(4, [4, 2], weights="glorot", bias=0.0).allocate().initialize(0)
     x = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 0, 0]], np.float32)
     before = ExactModel(model.get_values()).log_p(x).mean()
-    update = compile_update(model, TrainingRecipe(l1=0.0, control_variate=False),
-                            Phase(samples=10, learning_rate=0.03), seed=1)
+    update = compile_update(
+        model,
+        TrainingRecipe(l1=0.0, control_variate=False),
+        Phase(samples=10, learning_rate=0.03),
+        seed=1,
+    )
     for _ in range(300):
         update(np.tile(x, (10, 1)))
     after = ExactModel(model.get_values())

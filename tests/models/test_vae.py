@@ -46,8 +46,9 @@ def exact_log_p(model, x):
     def density(h):
         features = np.array([h])
         for i in range(2):
-            features = np.tanh(features @ values[f"p0.mlp.hidden{i}.W"]
-                               + values[f"p0.mlp.hidden{i}.b"])
+            features = np.tanh(
+                features @ values[f"p0.mlp.hidden{i}.W"] + values[f"p0.mlp.hidden{i}.b"]
+            )
         logits = features @ values["p0.W"] + values["p0.b"]
         return stats.norm.pdf(h) * np.exp((x * logits - np.logaddexp(0, logits)).sum())
 
@@ -97,8 +98,9 @@ def test_updates_raise_the_likelihood():
     model = VariationalAutoencoder(4, [2], hidden=[20, 20]).allocate().initialize(0)
     assert model.get_values()["q0.mlp.hidden0.W"].std() == pytest.approx(0.1, rel=0.3)
     x = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], np.float32)
-    update = compile_update(model, TrainingRecipe(l1=0.0),
-                            Phase(samples=1, learning_rate=0.01), seed=1)
+    update = compile_update(
+        model, TrainingRecipe(l1=0.0), Phase(samples=1, learning_rate=0.01), seed=1
+    )
     first = update(np.tile(x, (20, 1)))["bound"] / 40
     for _ in range(299):
         last = update(np.tile(x, (20, 1)))["bound"] / 40

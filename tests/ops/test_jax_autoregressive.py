@@ -74,8 +74,17 @@ def test_triangular_weights():
     weights = [normal(UNITS + 2, UNITS), normal(UNITS + 2, UNITS), normal(UNITS + 2, UNITS) ** 2]
     bias = [normal(UNITS), normal(UNITS), normal(UNITS) ** 2]
     scalars = [np.float32(v) for v in (0.01, 0.0, 0.1, 0.0)]
-    assert_equal(both(CentredAdamUpdate(0.9, 0.999, 1e-8, full_rows=2), *weights, *bias,
-                      normal(UNITS + 2, UNITS), normal(UNITS), normal(UNITS + 2), *scalars))
+    assert_equal(
+        both(
+            CentredAdamUpdate(0.9, 0.999, 1e-8, full_rows=2),
+            *weights,
+            *bias,
+            normal(UNITS + 2, UNITS),
+            normal(UNITS),
+            normal(UNITS + 2),
+            *scalars,
+        )
+    )
 
 
 def test_annealing():

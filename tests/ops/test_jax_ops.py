@@ -72,8 +72,10 @@ def test_numbers_beyond_32_bits_are_not_cut():
 @pytest.mark.parametrize(("wants", "repeats"), [("residual", 1), ("mean", 5), ("nothing", 5)])
 def test_sample_layer(wants, repeats):
     x, w, b = binary(12, 20), normal(20, 37, scale=0.3), normal(37)
-    for op, arrays in ((SampleLayer(True, wants), (x, w, b)),
-                       (SampleLayer(False, wants), (x @ w + b,))):
+    for op, arrays in (
+        (SampleLayer(True, wants), (x, w, b)),
+        (SampleLayer(False, wants), (x @ w + b,)),
+    ):
         expected = reference(op, *arrays, repeats, 77, 9)
         found = in_jax(op, *arrays, repeats, 77, 9)
         assert [f.shape for f in found] == [e.shape for e in expected]
@@ -85,15 +87,18 @@ def test_sample_layer(wants, repeats):
 
 def test_affine():
     arrays = binary(12, 20), normal(20, 37), normal(37)
-    assert in_jax(Affine(), *arrays)[0] == pytest.approx(reference(Affine(), *arrays)[0],
-                                                         rel=1e-5, abs=2e-6)
+    assert in_jax(Affine(), *arrays)[0] == pytest.approx(
+        reference(Affine(), *arrays)[0], rel=1e-5, abs=2e-6
+    )
 
 
 @pytest.mark.parametrize("wants_residual", [False, True])
 def test_score_layer(wants_residual):
     values, h, w, b = binary(4, 30), binary(12, 20), normal(20, 30), normal(30)
-    for op, arrays in ((ScoreLayer(True, wants_residual), (h, w, b)),
-                       (ScoreLayer(False, wants_residual), (h @ w + b,))):
+    for op, arrays in (
+        (ScoreLayer(True, wants_residual), (h, w, b)),
+        (ScoreLayer(False, wants_residual), (h @ w + b,)),
+    ):
         expected, found = reference(op, values, *arrays), in_jax(op, values, *arrays)
         assert len(found) == len(expected)
         for f, e in zip(found, expected):
@@ -104,11 +109,12 @@ def test_log_probabilities_are_right_to_two_bits_for_logits_of_any_size():
     """One unit a row, so that nothing averages out."""
     logits = np.concatenate([np.linspace(-40, 40, 4001), [-1e-6, 0, 1e-6]]).astype(np.float32)
     for value in (0.0, 1.0):
-        found, = in_jax(ScoreLayer(False, False), np.full((len(logits), 1), value, np.float32),
-                        logits[:, None])
+        (found,) = in_jax(
+            ScoreLayer(False, False), np.full((len(logits), 1), value, np.float32), logits[:, None]
+        )
         wide = logits.astype(np.float64)
         expected = value * wide - np.logaddexp(wide, 0)
-        assert np.max(np.abs(found - expected) / (1 + np.abs(wide))) < 2.0 ** -22
+        assert np.max(np.abs(found - expected) / (1 + np.abs(wide))) < 2.0**-22
 
 
 def test_extreme_logits_are_finite_and_right():
@@ -123,12 +129,13 @@ def test_extreme_logits_are_finite_and_right():
 
 def test_gradients():
     a, r, weight = binary(60, 7), normal(60, 5), normal(60)
-    for f, e in zip(in_jax(WeightedGradient(), a, r, weight),
-                    reference(WeightedGradient(), a, r, weight)):
+    for f, e in zip(
+        in_jax(WeightedGradient(), a, r, weight), reference(WeightedGradient(), a, r, weight)
+    ):
         assert f == pytest.approx(e, rel=1e-5, abs=1e-5)
     mean, sample = np.abs(normal(12, 9)), binary(60, 9)
-    found, = in_jax(SummedResidual(), mean, sample, weight)
-    expected, = reference(SummedResidual(), mean, sample, weight)
+    (found,) = in_jax(SummedResidual(), mean, sample, weight)
+    (expected,) = reference(SummedResidual(), mean, sample, weight)
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
@@ -140,7 +147,7 @@ def test_adam_returns_new_arrays_and_leaves_the_old_ones(centred, proximal, aver
     if centred:
         given += [normal(5), normal(5), np.abs(normal(5)), *[normal(5)] * averaged]
     given += [normal(6, 5), *([normal(5), normal(6)] if centred else [])]
-    given[0][0, 0] = 0.0                              # where L1 has no direction
+    given[0][0, 0] = 0.0  # where L1 has no direction
     scalars = [np.float32(v) for v in (0.01, 0.4, 0.3, 0.2)]
     before = [array.copy() for array in given]
     found = in_jax(op, *given, *scalars)
@@ -153,7 +160,7 @@ def test_adam_returns_new_arrays_and_leaves_the_old_ones(centred, proximal, aver
 def test_standard_normal():
     like = np.zeros((5, 2), np.float32)
     for units in (9, 40):
-        found, = in_jax(StandardNormal(), like, units, 3, 9, 11)
-        expected, = reference(StandardNormal(), like, units, 3, 9, 11)
+        (found,) = in_jax(StandardNormal(), like, units, 3, 9, 11)
+        (expected,) = reference(StandardNormal(), like, units, 3, 9, 11)
         assert found.dtype == np.float32
         np.testing.assert_array_max_ulp(found, expected, maxulp=1)

@@ -62,7 +62,7 @@ def test_sample_layer_equals_reference(compiled_sample, shape, repeats):
     found = run(x, w, b, repeats, 9)
     expected = reference(SampleLayer(True, wants), x, w, b, repeats, 77, 9)
     assert len(found) == len(expected)
-    assert np.mean(found[0] != expected[0]) < 1e-4      # a sample may meet a rounded probability
+    assert np.mean(found[0] != expected[0]) < 1e-4  # a sample may meet a rounded probability
     same = (found[0] == expected[0]).all(axis=1)
     assert found[1][same] == pytest.approx(expected[1][same], rel=1e-5, abs=1e-5)
     if wants == "residual":
@@ -102,16 +102,28 @@ def test_affine_equals_reference_and_gives_the_layer_ops_their_logits(shape):
     x, w, b = T.matrix(), T.matrix(), T.vector()
     arrays = binary(n, inputs), normal(inputs, units, scale=2), normal(units)
     logits, of_layer, of_logits = function(
-        [x, w, b], [affine(x, w, b),
-                    sample_layer(x, w, b, repeats=2, seed=1, counter=3).sample,
-                    sample_layer(affine(x, w, b), repeats=2, seed=1, counter=3).sample])(*arrays)
+        [x, w, b],
+        [
+            affine(x, w, b),
+            sample_layer(x, w, b, repeats=2, seed=1, counter=3).sample,
+            sample_layer(affine(x, w, b), repeats=2, seed=1, counter=3).sample,
+        ],
+    )(*arrays)
     assert logits == pytest.approx(reference(Affine(), *arrays)[0], rel=1e-5, abs=1e-5)
     assert np.array_equal(of_layer, of_logits)
 
 
 # Both sides of the widths and numbers of rows that decide how a product is made.
-PRODUCT_SHAPES = [(40, 15, 31), (40, 31, 64), (40, 64, 31), (9, 32, 32), (31, 33, 47),
-                  (300, 64, 128), (GRADIENT_ROWS + 6, 40, 129), (1052, 130, 301)]
+PRODUCT_SHAPES = [
+    (40, 15, 31),
+    (40, 31, 64),
+    (40, 64, 31),
+    (9, 32, 32),
+    (31, 33, 47),
+    (300, 64, 128),
+    (GRADIENT_ROWS + 6, 40, 129),
+    (1052, 130, 301),
+]
 
 
 def mostly_zero(density, rows, columns, binary):
@@ -132,8 +144,9 @@ def compiled_products():
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("density", [0.0, 0.15, 0.6])
 @pytest.mark.parametrize("shape", PRODUCT_SHAPES)
-def test_products_of_binary_and_other_inputs_equal_the_reference(compiled_products, shape, density,
-                                                                 binary):
+def test_products_of_binary_and_other_inputs_equal_the_reference(
+    compiled_products, shape, density, binary
+):
     n, inputs, units = shape
     x, w, b = mostly_zero(density, n, inputs, binary), normal(inputs, units), normal(units)
     r, weight = normal(n, units), normal(n)
@@ -181,8 +194,9 @@ def test_extreme_logits_are_exact(logit, value):
     run = function([v, a], list(score_layer(v, a, wants_residual=True)))
     log_p, residual = run(np.full((1, 3), value, np.float32), np.full((1, 3), logit, np.float32))
     wide = float(np.float32(logit))
-    assert log_p[0] == pytest.approx(3 * (np.float32(value) * wide - np.logaddexp(0, wide)),
-                                     rel=1e-6, abs=1e-7)
+    assert log_p[0] == pytest.approx(
+        3 * (np.float32(value) * wide - np.logaddexp(0, wide)), rel=1e-6, abs=1e-7
+    )
     exact = np.exp(-np.logaddexp(0, -wide)) - np.float32(value)
     assert residual[0] == pytest.approx([exact] * 3, rel=1e-6, abs=1e-7)
 
@@ -204,14 +218,16 @@ def test_rows_that_are_not_contiguous_are_read_rightly():
     assert np.array_equal(plain, strided)
 
 
-@pytest.mark.parametrize(("rows", "inputs", "units"), [(1, 1, 1), (8, 5, 3), (1300, 20, 37),
-                                                       (600, 150, 90)])
+@pytest.mark.parametrize(
+    ("rows", "inputs", "units"), [(1, 1, 1), (8, 5, 3), (1300, 20, 37), (600, 150, 90)]
+)
 def test_weighted_gradient_equals_reference(rows, inputs, units):
     a, r, w = T.matrix(), T.matrix(), T.vector()
     run = function([a, r, w], list(weighted_gradient(a, r, w)))
     arrays = normal(rows, inputs), normal(rows, units), normal(rows)
-    for found, wide in zip(run(*arrays), reference(WeightedGradient(),
-                                                   *(v.astype(np.float64) for v in arrays))):
+    for found, wide in zip(
+        run(*arrays), reference(WeightedGradient(), *(v.astype(np.float64) for v in arrays))
+    ):
         assert found == pytest.approx(wide, rel=1e-4, abs=1e-3)
 
 
@@ -219,8 +235,11 @@ def test_weighted_gradient_equals_reference(rows, inputs, units):
 def test_summed_residual_equals_reference(n, units, repeats):
     m, s, w = T.matrix(), T.matrix(), T.vector()
     run = function([m, s, w], summed_residual(m, s, w))
-    arrays = RNG.random((n, units)).astype(np.float32), binary(n * repeats, units), \
-        normal(n * repeats)
+    arrays = (
+        RNG.random((n, units)).astype(np.float32),
+        binary(n * repeats, units),
+        normal(n * repeats),
+    )
     assert run(*arrays) == pytest.approx(reference(SummedResidual(), *arrays)[0], abs=1e-5)
 
 
@@ -232,15 +251,23 @@ def test_adam_equals_reference_over_many_steps(shape, proximal, averaged):
     state = [shared(a) for a in (start.copy(), *zeros)]
     g, rate = T.TensorType("float32", (False,) * len(shape))(), T.scalar()
     settings = {"average_weight": 0.3, "l1": 0.01, "l2": 0.02, "proximal": proximal}
-    step = function([g, rate], [], updates=list(zip(state, adam_update(state, g, rate,
-                                                                       **settings))))
+    step = function(
+        [g, rate], [], updates=list(zip(state, adam_update(state, g, rate, **settings)))
+    )
     expected = [start.astype(np.float64), *(np.zeros(shape) for _ in range(2 + averaged))]
     for t in range(1, 30):
         gradient = normal(*shape)
         at = 0.01 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
         step(gradient, np.float32(at))
-        expected = reference(AdamUpdate(0.9, 0.999, 1e-8, proximal, averaged), *expected,
-                             gradient.astype(np.float64), np.float64(at), 0.3, 0.01, 0.02)
+        expected = reference(
+            AdamUpdate(0.9, 0.999, 1e-8, proximal, averaged),
+            *expected,
+            gradient.astype(np.float64),
+            np.float64(at),
+            0.3,
+            0.01,
+            0.02,
+        )
     for found, wide in zip(state, expected):
         assert found.get_value() == pytest.approx(wide, rel=1e-4, abs=1e-5)
 
@@ -259,21 +286,33 @@ def test_adams_epsilon_decides_where_gradients_are_tiny():
 @pytest.mark.parametrize(("proximal", "averaged"), [(False, True), (True, False)])
 def test_centred_adam_equals_reference_over_many_steps(inputs, units, proximal, averaged):
     start = [normal(inputs, units), normal(units)]
-    state = [[shared(a) for a in [value.copy(), *(np.zeros_like(value)
-                                                  for _ in range(2 + averaged))]]
-             for value in start]
+    state = [
+        [shared(a) for a in [value.copy(), *(np.zeros_like(value) for _ in range(2 + averaged))]]
+        for value in start
+    ]
     gradient, bias_gradient, centre, rate = T.matrix(), T.vector(), T.vector(), T.scalar()
-    new = centred_adam_update(*state, gradient, bias_gradient, centre, rate, average_weight=0.3,
-                              l1=0.01, l2=0.02, proximal=proximal)
-    step = function([gradient, bias_gradient, centre, rate], [],
-                    updates=list(zip([*state[0], *state[1]], new)))
+    new = centred_adam_update(
+        *state,
+        gradient,
+        bias_gradient,
+        centre,
+        rate,
+        average_weight=0.3,
+        l1=0.01,
+        l2=0.02,
+        proximal=proximal,
+    )
+    step = function(
+        [gradient, bias_gradient, centre, rate], [], updates=list(zip([*state[0], *state[1]], new))
+    )
     expected = [variable.get_value().astype(np.float64) for part in state for variable in part]
     op = CentredAdamUpdate(0.9, 0.999, 1e-8, proximal, averaged)
     for _ in range(20):
         given = normal(inputs, units), normal(units), RNG.random(inputs).astype(np.float32)
         step(*given, np.float32(0.02))
-        expected = reference(op, *expected, *(a.astype(np.float64) for a in given), 0.02, 0.3,
-                             0.01, 0.02)
+        expected = reference(
+            op, *expected, *(a.astype(np.float64) for a in given), 0.02, 0.3, 0.01, 0.02
+        )
     for found, wide in zip([*state[0], *state[1]], expected):
         assert found.get_value() == pytest.approx(wide, rel=1e-4, abs=1e-5)
 
@@ -325,7 +364,10 @@ def test_the_number_of_threads_does_not_change_a_bit():
     answers = []
     for threads in ("1", "2", "3"):
         environment = {**os.environ, "OMP_NUM_THREADS": threads}
-        answers.append(subprocess.run([sys.executable, "-c", THREADS], env=environment,
-                                      capture_output=True, check=True).stdout)
+        answers.append(
+            subprocess.run(
+                [sys.executable, "-c", THREADS], env=environment, capture_output=True, check=True
+            ).stdout
+        )
     assert len(answers[0]) == 4 * 4 * (2000 * 300 + 2000 + 300 * 300 + 300)
     assert answers[0] == answers[1] == answers[2]

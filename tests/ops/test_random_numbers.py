@@ -27,7 +27,7 @@ def test_known_answers(key, counter, expected):
 def test_layout_pairs_a_slots_words_eight_columns_apart():
     bits = random_bits(3, 5, rows=2, columns=40)
     key = threefry2x32((np.uint32(3), np.uint32(0)), (np.uint32(5), np.uint32(0)))
-    first, second = threefry2x32(key, (np.uint32(8 + 2), np.uint32(1)))   # block 1, lane 2, row 1
+    first, second = threefry2x32(key, (np.uint32(8 + 2), np.uint32(1)))  # block 1, lane 2, row 1
     assert bits[1, 18] == first and bits[1, 26] == second
 
 

@@ -28,9 +28,14 @@ def test_without_runs_every_claim_is_not_run(tmp_path):
     assert "not run" in claims_page([])
 
 
-@pytest.mark.parametrize("value, outcome, numbers", [
-    (-84.34, "holds", "84.34"), (-84.36, "does not hold", "84.36, 0.1 above"),
-    (-83.0, "holds", "83.00, 1.3 below")])
+@pytest.mark.parametrize(
+    "value, outcome, numbers",
+    [
+        (-84.34, "holds", "84.34"),
+        (-84.36, "does not hold", "84.36, 0.1 above"),
+        (-83.0, "holds", "83.00, 1.3 below"),
+    ],
+)
 def test_a_published_number_is_reached_or_not(tmp_path, value, outcome, numbers):
     write_run(tmp_path, "mnist", "binarized_mnist", evaluated=evaluation(value))
     claim = one(tmp_path, "MNIST: -log p is 84.3")
@@ -50,35 +55,66 @@ def test_bihm_against_rws(tmp_path):
 @pytest.mark.parametrize("shallow, outcome", [(-90.0, "holds"), (-80.0, "does not hold")])
 def test_depth_needs_runs_with_the_same_schedule(tmp_path, shallow, outcome):
     phases = "[[phases]]\nsamples = 10\n"
-    write_run(tmp_path, "d3", "binarized_mnist", layers=(9, 8, 7), extra=phases,
-              evaluated=evaluation(-85.0))
+    write_run(
+        tmp_path,
+        "d3",
+        "binarized_mnist",
+        layers=(9, 8, 7),
+        extra=phases,
+        evaluated=evaluation(-85.0),
+    )
     assert one(tmp_path, "MNIST: shallower").outcome == "not run"
-    write_run(tmp_path, "d1", "binarized_mnist", layers=(9,), extra=phases.replace("10", "5"),
-              evaluated=evaluation(-70.0))
+    write_run(
+        tmp_path,
+        "d1",
+        "binarized_mnist",
+        layers=(9,),
+        extra=phases.replace("10", "5"),
+        evaluated=evaluation(-70.0),
+    )
     assert one(tmp_path, "MNIST: shallower").outcome == "not run"
-    write_run(tmp_path, "d1-same", "binarized_mnist", layers=(9,), extra=phases,
-              evaluated=evaluation(shallow))
-    write_run(tmp_path, "without-8", "binarized_mnist", layers=(9, 7), extra=phases,
-              evaluated=evaluation(-86.0))
+    write_run(
+        tmp_path,
+        "d1-same",
+        "binarized_mnist",
+        layers=(9,),
+        extra=phases,
+        evaluated=evaluation(shallow),
+    )
+    write_run(
+        tmp_path,
+        "without-8",
+        "binarized_mnist",
+        layers=(9, 7),
+        extra=phases,
+        evaluated=evaluation(-86.0),
+    )
     claim = one(tmp_path, "MNIST: shallower")
     assert claim.outcome == outcome and claim.runs == ("d3", "d1-same")
     assert one(tmp_path, "MNIST: leaving out").outcome == "holds"
 
 
 def test_layers_in_use(tmp_path):
-    folder = write_run(tmp_path, "mnist", "binarized_mnist", layers=(9, 8, 7),
-                       evaluated=evaluation(-85.0))
+    folder = write_run(
+        tmp_path, "mnist", "binarized_mnist", layers=(9, 8, 7), evaluated=evaluation(-85.0)
+    )
     assert one(tmp_path, "MNIST: all 12 layers").outcome == "not run"
-    (folder / "log.csv").write_text("updates,seconds,valid_log_p,active_units\n1,1,-99,1 0 0\n"
-                                    "2,2,-90,5 2 0\n3,3,-90,\n")
+    (folder / "log.csv").write_text(
+        "updates,seconds,valid_log_p,active_units\n1,1,-99,1 0 0\n2,2,-90,5 2 0\n3,3,-90,\n"
+    )
     claim = one(tmp_path, "MNIST: all 12 layers")
     assert claim.outcome == "holds in part" and claim.numbers == "2 of 3 layers; units: 5, 2, 0"
 
 
 def test_few_samples_of_bihm_against_many_of_rws(tmp_path):
     write_run(tmp_path, "mnist", "binarized_mnist", evaluated=evaluation(-85.0))
-    write_run(tmp_path, "rws-mnist", "binarized_mnist", kind="rws",
-              evaluated=evaluation(-87.0, star=False, counts=(1, 10, 10000)))
+    write_run(
+        tmp_path,
+        "rws-mnist",
+        "binarized_mnist",
+        kind="rws",
+        evaluated=evaluation(-87.0, star=False, counts=(1, 10, 10000)),
+    )
     claim = one(tmp_path, "MNIST: BiHM with K = 10")
     assert claim.outcome == "holds"
     assert claim.numbers == "BiHM, K = 10: 86.00; RWS, K = 10,000: 87.00"
@@ -93,7 +129,14 @@ def test_the_committed_page_is_up_to_date():
 def test_a_rival_that_was_stopped_early_decides_nothing(tmp_path, updates, outcome):
     write_run(tmp_path, "mnist", "binarized_mnist", evaluated=evaluation(-85.0), updates=2000)
     for kind in ("rws", "vae", "iwae"):
-        write_run(tmp_path, f"{kind}-mnist", "binarized_mnist", kind=kind, updates=updates,
-                  finished=False, evaluated=evaluation(-87.0, star=False))
+        write_run(
+            tmp_path,
+            f"{kind}-mnist",
+            "binarized_mnist",
+            kind=kind,
+            updates=updates,
+            finished=False,
+            evaluated=evaluation(-87.0, star=False),
+        )
     claim = one(tmp_path, "MNIST: BiHM is better")
     assert claim.outcome == outcome and f"RWS 87.00§ ({updates:,} updates)" in claim.numbers

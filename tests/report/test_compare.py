@@ -23,11 +23,21 @@ def folders(tmp_path):
     """Three runs whose order on test is the reverse of that on validation."""
     options = {"epochs": 4, "dim": 0}
     first = write_run(tmp_path, "a", "dna", seed=1, evaluated=evaluation(-80.0), **options)
-    second = write_run(tmp_path, "b", "dna", seed=0, layers=(4, 2), evaluated=evaluation(-85.0),
-                       extra="[training]\nl1 = 0.1\n", **options)
+    second = write_run(
+        tmp_path,
+        "b",
+        "dna",
+        seed=0,
+        layers=(4, 2),
+        evaluated=evaluation(-85.0),
+        extra="[training]\nl1 = 0.1\n",
+        **options,
+    )
     third = write_run(tmp_path, "c", "dna", seed=0, evaluated=evaluation(-90.0), **options)
-    return [with_validation(folder, value)
-            for folder, value in ((first, -83.0), (second, -82.0), (third, -81.0))]
+    return [
+        with_validation(folder, value)
+        for folder, value in ((first, -83.0), (second, -82.0), (third, -81.0))
+    ]
 
 
 def test_best_on_validation_comes_first_whatever_the_test_says(folders):
@@ -39,14 +49,18 @@ def test_best_on_validation_comes_first_whatever_the_test_says(folders):
 
 def test_what_differs_between_recipes(folders):
     assert differences(read_named_runs(folders)[0]) == {
-        "seed": ["1", "0", "0"], "model.layers": ["3, 2", "4, 2", "3, 2"],
-        "training.l1": [None, "0.1", None]}
+        "seed": ["1", "0", "0"],
+        "model.layers": ["3, 2", "4, 2", "3, 2"],
+        "training.l1": [None, "0.1", None],
+    }
 
 
 def test_phases_are_compared_one_by_one(tmp_path):
     phases = "[[phases]]\nsamples = 10\n[[phases]]\nsamples = {}\n"
-    paths = [write_run(tmp_path, name, "dna", extra=phases.format(count))
-             for name, count in (("a", 10), ("b", 100))]
+    paths = [
+        write_run(tmp_path, name, "dna", extra=phases.format(count))
+        for name, count in (("a", 10), ("b", 100))
+    ]
     assert differences(read_named_runs(paths)[0]) == {"phases.2.samples": ["10", "100"]}
 
 

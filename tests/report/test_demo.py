@@ -25,8 +25,15 @@ SIZES = (6, 4, 3, 2)
 
 
 def tiny(folder, name="tiny", **options):
-    return write_run(folder, name, "own", layers=SIZES[1:], dim=SIZES[0],
-                     evaluated=evaluation(-4.0, log_z2=-0.5), **options)
+    return write_run(
+        folder,
+        name,
+        "own",
+        layers=SIZES[1:],
+        dim=SIZES[0],
+        evaluated=evaluation(-4.0, log_z2=-0.5),
+        **options,
+    )
 
 
 def sharpened(folder):
@@ -146,12 +153,13 @@ def browser():
 def opened(browser, page, size=(1360, 900)):
     phone = {"width": size[0], "height": size[1], "deviceScaleFactor": 2, "mobile": True}
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    if size[0] < 500:                             # no window can be as narrow as a phone
+    if size[0] < 500:  # no window can be as narrow as a phone
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     browser.set_window_size(*size)
     browser.get(f"file://{page}#paused")
     answer = browser.execute_async_script(
-        "const done = arguments[0]; bihm.ready.then(() => done('ready'), (e) => done(String(e)));")
+        "const done = arguments[0]; bihm.ready.then(() => done('ready'), (e) => done(String(e)));"
+    )
     assert answer == "ready"
     return browser
 
@@ -163,7 +171,9 @@ def call(browser, method, args=None):
         const plain = (v) => ArrayBuffer.isView(v) ? Array.from(v) : Array.isArray(v) ? v.map(plain)
           : v && typeof v === "object" ? Object.fromEntries(Object.entries(v).map(([k, w]) => [k, plain(w)])) : v;
         bihm.call(method, args).then((v) => done({value: plain(v)}), (e) => done({error: String(e)}));""",  # noqa: E501
-        method, args)
+        method,
+        args,
+    )
     assert "error" not in answer, answer
     return answer["value"]
 
@@ -189,18 +199,28 @@ def test_logits_and_log_probabilities_equal_numpys(tiny_page):
         layers = [layer[0] for layer in model.sample_p(1, generator)]
         for level in range(model.depth + 1):
             above = layers[level + 1] if level < model.depth else None
-            found = call(browser, "logits", {"level": level, "upward": False,
-                                             "input": None if above is None else above.tolist()})
+            found = call(
+                browser,
+                "logits",
+                {
+                    "level": level,
+                    "upward": False,
+                    "input": None if above is None else above.tolist(),
+                },
+            )
             assert np.allclose(found, model.p_given(level, above)._logits, atol=1e-5)
             if level:
                 below = layers[level - 1]
-                found = call(browser, "logits", {"level": level, "upward": True,
-                                                 "input": below.tolist()})
+                found = call(
+                    browser, "logits", {"level": level, "upward": True, "input": below.tolist()}
+                )
                 assert np.allclose(found, model.q_given(level, below)._logits, atol=1e-5)
         assert call(browser, "logJoint", rows(layers)) == pytest.approx(
-            float(model.log_joint(layers)), abs=1e-3)
+            float(model.log_joint(layers)), abs=1e-3
+        )
         assert call(browser, "logQ", rows(layers)) == pytest.approx(
-            float(model.log_q(layers)), abs=1e-3)
+            float(model.log_q(layers)), abs=1e-3
+        )
 
 
 def all_states(size):
@@ -230,11 +250,18 @@ def test_draws_follow_the_conditionals_of_p_star(tiny_page, level):
     repeated[level] = states
     log_joint = log_p_star_joint(model, repeated)
     exact = np.exp(log_joint - np.logaddexp.reduce(log_joint))
-    drawn = call(browser, "drawMany", {
-        "layers": rows(layers), "level": level, "count": 4000,
-        "settings": {"proposals": 60, "inner": 20, "keepCurrent": False}})
+    drawn = call(
+        browser,
+        "drawMany",
+        {
+            "layers": rows(layers),
+            "level": level,
+            "count": 4000,
+            "settings": {"proposals": 60, "inner": 20, "keepCurrent": False},
+        },
+    )
     found = np.bincount(drawn, minlength=len(states)) / len(drawn)
-    assert exact.max() < 0.9                       # or any sampler would pass
+    assert exact.max() < 0.9  # or any sampler would pass
     assert 0.5 * np.abs(found - exact).sum() < 0.06
 
 
@@ -248,8 +275,13 @@ def test_weights_of_latent_candidates_equal_numpys(tiny_page):
     log_q = model.q_given(2, layers[1]).log_prob(states)
     target = 0.5 * (model.log_joint(repeated) + model.log_q(repeated))
     expected = target - np.logaddexp(log_p, log_q)
-    found = np.array(call(browser, "latentLogWeights", {
-        "layers": rows(layers), "level": 2, "candidates": states.astype(int).tolist()}))
+    found = np.array(
+        call(
+            browser,
+            "latentLogWeights",
+            {"layers": rows(layers), "level": 2, "candidates": states.astype(int).tolist()},
+        )
+    )
     assert np.allclose(found - found[0], expected - expected[0], atol=1e-3)
 
 
@@ -268,7 +300,7 @@ def test_estimate_is_that_of_the_state_on_the_page(tiny_page):
         relative = np.exp(np.logaddexp.reduce(log_q + 2 * log_w) - 2 * exact) - 1
         error = np.sqrt(relative / 200000) / power
         assert found[name] == pytest.approx(exact / power, abs=4 * error), name
-        assert error < 0.1                        # or any estimate would pass
+        assert error < 0.1  # or any estimate would pass
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -294,13 +326,14 @@ def test_the_mnist_model_equals_numpys(browser, tmp_path):
     opened(browser, page)
     model = rounded_model(folder)
     for layers in model_samples(model, 3):
-        found = call(browser, "logits", {"level": 0, "upward": False,
-                                         "input": layers[1].tolist()})
+        found = call(browser, "logits", {"level": 0, "upward": False, "input": layers[1].tolist()})
         assert np.allclose(found, model.p_given(0, layers[1])._logits, atol=1e-3)
         assert call(browser, "logJoint", rows(layers)) == pytest.approx(
-            float(model.log_joint(layers)), abs=1e-3)
+            float(model.log_joint(layers)), abs=1e-3
+        )
         assert call(browser, "logQ", rows(layers)) == pytest.approx(
-            float(model.log_q(layers)), abs=1e-3)
+            float(model.log_q(layers)), abs=1e-3
+        )
 
 
 def model_samples(model, n):
@@ -322,15 +355,18 @@ def test_drawing_fixes_pixels_and_starts_the_completion(browser, tmp_path, size)
     running = browser.execute_async_script(
         "const done = arguments[0]; const wait = () => bihm.view.known.some(Boolean) && "
         "document.getElementById('run').getAttribute('aria-pressed') === 'true' "
-        "? done(true) : setTimeout(wait, 50); wait();")
+        "? done(true) : setTimeout(wait, 50); wait();"
+    )
     assert running
     known, x = browser.execute_script(
-        "return [Array.from(bihm.view.known), Array.from(bihm.view.layers[0])]")
+        "return [Array.from(bihm.view.known), Array.from(bihm.view.layers[0])]"
+    )
     assert 0 < sum(known) < 6 and all(pixel for pixel, fixed in zip(x, known) if fixed)
     assert "are fixed" in browser.find_element("id", "mode").text
     width, inner = browser.execute_script(
-        "return [document.documentElement.scrollWidth, innerWidth]")
-    assert width <= inner == size[0]              # nothing to scroll sideways
+        "return [document.documentElement.scrollWidth, innerWidth]"
+    )
+    assert width <= inner == size[0]  # nothing to scroll sideways
     browser.find_element("css selector", "#run").click()
     lock = browser.find_element("css selector", ".layer[data-level='3'] .lock")
     lock.click()

@@ -28,8 +28,9 @@ from bihm_repro.report.figures.style import PAGE_WIDTH, SERIES, image_grid, save
 from bihm_repro.runs.reader import read_runs
 
 ROOT = Path(__file__).parents[2]
-Z_TRACE = ("run,k_inner,k_outer,log_z2\n0,1,10,-3\n1,1,10,-5\n0,1,100,-3.5\n1,1,100,-3.7\n"
-           "0,10,10,-4\n")
+Z_TRACE = (
+    "run,k_inner,k_outer,log_z2\n0,1,10,-3\n1,1,10,-5\n0,1,100,-3.5\n1,1,100,-3.7\n0,10,10,-4\n"
+)
 
 
 def runs_of(folder):
@@ -39,23 +40,43 @@ def runs_of(folder):
 @pytest.fixture
 def mnist(tmp_path):
     """A small BiHM with a model, a log and a trace of Z; a VAE with a log."""
-    folder = write_run(tmp_path, "mnist", "binarized_mnist", layers=(8, 4), epochs=6,
-                       dim=784, evaluated=evaluation(-86.0))
+    folder = write_run(
+        tmp_path,
+        "mnist",
+        "binarized_mnist",
+        layers=(8, 4),
+        epochs=6,
+        dim=784,
+        evaluated=evaluation(-86.0),
+    )
     (folder / "z_trace.csv").write_text(Z_TRACE)
-    write_run(tmp_path, "mnist-vae", "binarized_mnist", kind="vae", layers=(4,), epochs=4,
-              evaluated=evaluation(-88.0, star=False))
+    write_run(
+        tmp_path,
+        "mnist-vae",
+        "binarized_mnist",
+        kind="vae",
+        layers=(4,),
+        epochs=4,
+        evaluated=evaluation(-88.0, star=False),
+    )
     return tmp_path
 
 
 def test_sensitivity_to_k_is_that_of_the_evaluations(mnist):
     numbers, missing = samples.sensitivity(runs_of(mnist))
-    by_series = {name: dict(zip(part["samples"], part["log_likelihood"]))
-                 for name, part in numbers.groupby("series")}
-    assert by_series == {"BiHM": {1: -88.0, 10: -87.0, 1000: -86.0},
-                         "BiHM p*": {1: -88.05, 10: -87.05, 1000: -86.05},
-                         "VAE": {1: -90.0, 10: -89.0, 1000: -88.0}}
-    assert missing == ["C: no evaluated RWS run on binarized_mnist",
-                        "C: no evaluated IWAE run on binarized_mnist"]
+    by_series = {
+        name: dict(zip(part["samples"], part["log_likelihood"]))
+        for name, part in numbers.groupby("series")
+    }
+    assert by_series == {
+        "BiHM": {1: -88.0, 10: -87.0, 1000: -86.0},
+        "BiHM p*": {1: -88.05, 10: -87.05, 1000: -86.05},
+        "VAE": {1: -90.0, 10: -89.0, 1000: -88.0},
+    }
+    assert missing == [
+        "C: no evaluated RWS run on binarized_mnist",
+        "C: no evaluated IWAE run on binarized_mnist",
+    ]
 
 
 def test_spread_of_the_partition_function(mnist):
@@ -101,17 +122,22 @@ def test_uci_dots_leave_out_what_cannot_be_compared(tmp_path):
     write_run(tmp_path, "rcv1_surrogate", "rcv1_surrogate", evaluated=evaluation(-50.0))
     numbers, missing = uci.uci_numbers(runs_of(tmp_path))
     assert numbers[["set", "nll_p", "paper_nll_p", "rws_nll_p", "ess"]].values.tolist() == [
-        ["adult", 13.5, 13.78, 13.9, 81.0]]
+        ["adult", 13.5, 13.78, 13.9, 81.0]
+    ]
     assert missing == [
         "rcv1: rcv1_surrogate is not comparable with the paper's set",
-        "no evaluated run on connect4, dna, mushrooms, nips, ocr_letters, web"]
+        "no evaluated run on connect4, dna, mushrooms, nips, ocr_letters, web",
+    ]
 
 
 def test_figures_are_saved_in_both_formats_with_their_numbers(mnist, tmp_path):
     out = tmp_path / "out"
     paths, missing = make_figure("learning-curves", runs_of(mnist), out)
     assert [path.name for path in paths] == [
-        "learning-curves.png", "learning-curves.pdf", "learning-curves.csv"]
+        "learning-curves.png",
+        "learning-curves.pdf",
+        "learning-curves.csv",
+    ]
     with Image.open(paths[0]) as picture:
         assert picture.width == round(PAGE_WIDTH * 200)
         assert np.asarray(picture.convert("L")).min() < 100
@@ -148,8 +174,13 @@ def test_sample_panels_hold_their_images(mnist, tmp_path):
         plot = samples.plot_samples(runs_of(mnist), side=2)
         paths = save_plot(plot, tmp_path / "samples")
     assert {path.name for path in paths} == {
-        "samples.png", "samples.pdf", "samples.csv", "samples-a.csv", "samples-b.csv",
-        "samples-source.json"}
+        "samples.png",
+        "samples.pdf",
+        "samples.csv",
+        "samples-a.csv",
+        "samples-b.csv",
+        "samples-source.json",
+    }
     assert pd.read_csv(tmp_path / "samples-a.csv").shape == (4, 784)
 
 
@@ -181,8 +212,9 @@ def test_pictures_are_kept_until_the_model_changes(mnist, tmp_path, monkeypatch)
 
 
 def test_inpainting_says_when_the_data_are_missing(mnist, tmp_path):
-    paths, missing = make_figure("inpainting", runs_of(mnist), tmp_path / "out",
-                                  data=str(tmp_path / "nowhere"))
+    paths, missing = make_figure(
+        "inpainting", runs_of(mnist), tmp_path / "out", data=str(tmp_path / "nowhere")
+    )
     assert paths == [] and "bihm data binarized_mnist" in missing[0]
 
 
@@ -195,8 +227,15 @@ def test_without_runs_nothing_is_drawn_and_everything_is_said(tmp_path):
 
 def test_a_runs_curve_keeps_validation_in_view(tmp_path):
     folder = write_run(tmp_path, "nips", "nips", epochs=4)
-    rows = "".join(f"{epoch},{epoch},{train},{valid}\n" for epoch, train, valid in
-                   [(1, -500, -400), (2, -290, -300), (3, -250, -280), (4, -200, -290)])
+    rows = "".join(
+        f"{epoch},{epoch},{train},{valid}\n"
+        for epoch, train, valid in [
+            (1, -500, -400),
+            (2, -290, -300),
+            (3, -250, -280),
+            (4, -200, -290),
+        ]
+    )
     (folder / "log.csv").write_text("updates,seconds,train_log_p,valid_log_p\n" + rows)
     lower, upper = curves.plot_run(runs_of(tmp_path)[0]).figure.axes[0].get_ylim()
     assert lower < -300 and -280 < upper < -180
@@ -204,15 +243,24 @@ def test_a_runs_curve_keeps_validation_in_view(tmp_path):
 
 def test_a_runs_curve_breaks_where_k_changes(tmp_path):
     """Training with K = 5 throughout; validation with 10, but 100 in the second phase."""
-    folder = write_run(tmp_path, "nips", "nips",
-                       extra="[[phases]]\n[[phases]]\nvalid_samples = 100\n")
-    rows = "".join(f"{phase},{epoch},{epoch},5,-300,{valid}\n" for epoch, (phase, valid) in
-                   enumerate([(0, -310), (0, -305), (1, -290), (1, -289), (1, -288)]))
+    folder = write_run(
+        tmp_path, "nips", "nips", extra="[[phases]]\n[[phases]]\nvalid_samples = 100\n"
+    )
+    rows = "".join(
+        f"{phase},{epoch},{epoch},5,-300,{valid}\n"
+        for epoch, (phase, valid) in enumerate(
+            [(0, -310), (0, -305), (1, -290), (1, -289), (1, -288)]
+        )
+    )
     (folder / "log.csv").write_text(
-        "phase,updates,seconds,samples,train_log_p,valid_log_p\n" + rows)
+        "phase,updates,seconds,samples,train_log_p,valid_log_p\n" + rows
+    )
     lines = curves.plot_run(runs_of(tmp_path)[0]).figure.axes[0].get_lines()
     assert [list(line.get_ydata()) for line in lines] == [
-        [-300] * 5, [-310, -305], [-290, -289, -288]]
+        [-300] * 5,
+        [-310, -305],
+        [-290, -289, -288],
+    ]
 
 
 def test_a_run_without_a_log_has_no_curve(tmp_path):
@@ -249,12 +297,15 @@ def test_command_draws_and_says_what_is_missing(mnist, capsys):
 
 
 def test_figures_need_no_engine(mnist):
-    code = ("import sys; from bihm_repro.runs import reader; "
-            "from bihm_repro.report.figures import FIGURES; "
-            f"found = reader.read_runs({str(mnist)!r})[0]; "
-            "names = ('samples', 'partition-function', 'learning-curves'); "
-            "assert all(FIGURES[name](found).figure for name in names); "
-            "print(sorted({'theano', 'pytensor', 'jax', 'matplotlib.pyplot'} & set(sys.modules)))")
-    output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True,
-                            capture_output=True, text=True).stdout
+    code = (
+        "import sys; from bihm_repro.runs import reader; "
+        "from bihm_repro.report.figures import FIGURES; "
+        f"found = reader.read_runs({str(mnist)!r})[0]; "
+        "names = ('samples', 'partition-function', 'learning-curves'); "
+        "assert all(FIGURES[name](found).figure for name in names); "
+        "print(sorted({'theano', 'pytensor', 'jax', 'matplotlib.pyplot'} & set(sys.modules)))"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
     assert output.strip() == "[]"

@@ -91,8 +91,11 @@ def test_nothing_has_to_be_fetched_and_links_within_the_page_lead_somewhere(resu
 
 
 def test_embedded_picture_is_the_file(results):
-    source = next(picture["src"] for picture in parsed(results).pictures
-                  if picture["src"].startswith("data:image/gif"))
+    source = next(
+        picture["src"]
+        for picture in parsed(results).pictures
+        if picture["src"].startswith("data:image/gif")
+    )
     content = base64.b64decode(source.split(",")[1])
     assert content == (results / "adult" / "chain.gif").read_bytes()
 
@@ -114,8 +117,15 @@ def test_page_begins_with_what_it_is_the_headline_picture_and_the_headline_table
     Image.new("L", (5, 4)).save(results / "figures" / "samples.png")
     reader = parsed(results)
     text = " ".join(reader.text)
-    places = [text.index(part) for part in ("is a generative model of binary data",
-                                            "Handwritten digits", "our BiHM beside", "Runs")]
+    places = [
+        text.index(part)
+        for part in (
+            "is a generative model of binary data",
+            "Handwritten digits",
+            "our BiHM beside",
+            "Runs",
+        )
+    ]
     assert places[0] < places[1] < places[2]
     assert "digits" in reader.pictures[0]["alt"]
 
@@ -146,7 +156,7 @@ def test_pictures_have_captions_in_words(results):
 
 
 def test_hostile_names_and_titles_are_harmless(results):
-    name = "x\x1b[31m\"><img src=1 onerror=alert(1)>"
+    name = 'x\x1b[31m"><img src=1 onerror=alert(1)>'
     write_run(results, name, "adult", evaluated=evaluation(-13.7))
     runs, complaints = read_runs(results)
     page = build_gallery(runs, results, [f"left out: {name}"])
@@ -166,9 +176,14 @@ def test_command_writes_one_file(results, capsys):
 
 def test_one_bad_folder_is_left_out_with_one_line(results, capsys):
     """Whichever of its files is bad: tables, figures and gallery go on without it."""
-    bad = {"recipe": ("recipe.toml", b"="), "status": ("status.json", b"[]"),
-           "evaluation": ("evaluation.json", b"{"), "model": ("model.npz", b"PK\x03\x04"),
-           "text": ("log.csv", b"\xff\xfe\x00"), "log": ("log.csv", b'updates,"\n1\n')}
+    bad = {
+        "recipe": ("recipe.toml", b"="),
+        "status": ("status.json", b"[]"),
+        "evaluation": ("evaluation.json", b"{"),
+        "model": ("model.npz", b"PK\x03\x04"),
+        "text": ("log.csv", b"\xff\xfe\x00"),
+        "log": ("log.csv", b'updates,"\n1\n'),
+    }
     for name, (file, content) in bad.items():
         (write_run(results, f"bad-{name}", "dna", epochs=2) / file).write_bytes(content)
     for command in (["tables"], ["figures", "uci"], ["gallery"]):

@@ -8,8 +8,9 @@ from bihm_repro.report import paper
 def test_mnist_table_agrees_with_the_text():
     rows = {row.method: row for row in paper.MNIST}
     assert rows["BiHM"].estimate == paper.MNIST_TEXT["nll_p"]
-    assert all(row.estimate is None or row.bound is None or row.estimate < row.bound
-               for row in paper.MNIST)
+    assert all(
+        row.estimate is None or row.bound is None or row.estimate < row.bound for row in paper.MNIST
+    )
 
 
 def test_p_star_is_worse_than_p_on_mnist_but_not_everywhere_on_uci():

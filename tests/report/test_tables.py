@@ -55,12 +55,31 @@ def results(tmp_path):
     write_run(folder, "web", "web", evaluated=evaluation(-28.0))
     write_run(folder, "rcv1_surrogate", "rcv1_surrogate", evaluated=evaluation(-50.0))
     write_run(folder, "nips", "nips", finished=False)
-    write_run(folder, "adult-rws", "adult", kind="rws", layers=(100, 20, 5),
-              evaluated=evaluation(-13.9, star=False, ess=1.0))
-    write_run(folder, "mnist", "binarized_mnist", layers=(300, 10), finished=False, updates=75000,
-              evaluated=evaluation(-86.5, ess=7.0))
-    write_run(folder, "mnist-vae", "binarized_mnist", kind="vae", layers=(100,),
-              evaluated=evaluation(-88.7, star=False))
+    write_run(
+        folder,
+        "adult-rws",
+        "adult",
+        kind="rws",
+        layers=(100, 20, 5),
+        evaluated=evaluation(-13.9, star=False, ess=1.0),
+    )
+    write_run(
+        folder,
+        "mnist",
+        "binarized_mnist",
+        layers=(300, 10),
+        finished=False,
+        updates=75000,
+        evaluated=evaluation(-86.5, ess=7.0),
+    )
+    write_run(
+        folder,
+        "mnist-vae",
+        "binarized_mnist",
+        kind="vae",
+        layers=(100,),
+        evaluated=evaluation(-88.7, star=False),
+    )
     return folder
 
 
@@ -80,10 +99,18 @@ def cells(table: Table, first: str) -> dict[str, str]:
 
 def test_uci_row_shows_ours_the_papers_and_the_difference(runs):
     assert cells(uci_tables.uci_table(runs), "adult") == {
-        "set": "adult", "nll_p": "13.56 ± 0.05", "paper_nll_p": "13.78", "difference_p": "-0.22",
-        "nll_p_star": "13.61 ± 0.05", "paper_nll_p_star": "13.82", "difference_p_star": "-0.21",
-        "minus_log_z2": "0.25 ± 0.01", "paper_minus_log_z2": "0.20", "ess": "81.0 ± 0.2",
-        "paper_ess": "81.5"}
+        "set": "adult",
+        "nll_p": "13.56 ± 0.05",
+        "paper_nll_p": "13.78",
+        "difference_p": "-0.22",
+        "nll_p_star": "13.61 ± 0.05",
+        "paper_nll_p_star": "13.82",
+        "difference_p_star": "-0.21",
+        "minus_log_z2": "0.25 ± 0.01",
+        "paper_minus_log_z2": "0.20",
+        "ess": "81.0 ± 0.2",
+        "paper_ess": "81.5",
+    }
 
 
 def test_missing_run_is_a_dash_beside_the_papers_number(runs):
@@ -116,9 +143,16 @@ def test_fewer_samples_are_marked(tmp_path):
     assert cells(table, "dna")["nll_p"] == "88.00 ± 0.05¶"
 
 
-@pytest.mark.parametrize("dataset, exactness, mark", [
-    ("web", None, "†"), ("web", "surrogate", "†"), ("web", "exact", ""),
-    ("binarized_mnist", "not the published draw", "‖"), ("binarized_mnist", "exact", "")])
+@pytest.mark.parametrize(
+    "dataset, exactness, mark",
+    [
+        ("web", None, "†"),
+        ("web", "surrogate", "†"),
+        ("web", "exact", ""),
+        ("binarized_mnist", "not the published draw", "‖"),
+        ("binarized_mnist", "exact", ""),
+    ],
+)
 def test_marks_follow_the_exactness_of_the_data(tmp_path, dataset, exactness, mark):
     extra = {} if exactness is None else {"data_exactness": exactness}
     write_run(tmp_path, "a", dataset, evaluated=evaluation(-28.0, **extra))
@@ -151,14 +185,21 @@ def test_resampled_pixels_have_their_own_row(tmp_path):
 
 def test_summary_counts_only_comparable_sets(runs):
     assert uci_tables.summary_line(runs) == (
-        "At the paper's -log p or better on 2 of 3 sets (adult, web); behind on dna.")
+        "At the paper's -log p or better on 2 of 3 sets (adult, web); behind on dna."
+    )
 
 
 def test_rws_beside_the_papers_row_and_our_bihm(runs):
     assert cells(uci_tables.rws_table(runs), "adult") == {
-        "set": "adult", "rws_nll_p": "13.90 ± 0.05", "paper_rws_sbn": "13.65",
-        "difference": "+0.25", "rws_ess_p": "0.10 ± 0.04", "bihm_nll_p": "13.56 ± 0.05",
-        "bihm_ess_p": "8.10 ± 0.04", "bihm_ess_p_star": "81.00 ± 0.20"}
+        "set": "adult",
+        "rws_nll_p": "13.90 ± 0.05",
+        "paper_rws_sbn": "13.65",
+        "difference": "+0.25",
+        "rws_ess_p": "0.10 ± 0.04",
+        "bihm_nll_p": "13.56 ± 0.05",
+        "bihm_ess_p": "8.10 ± 0.04",
+        "bihm_ess_p_star": "81.00 ± 0.20",
+    }
 
 
 def test_details_say_where_our_layers_differ(runs):
@@ -187,8 +228,13 @@ def test_seed_groups_keep_other_recipes_apart(tmp_path):
     write_run(tmp_path, "dna", "dna", seed=0, extra="[training]\nl1 = 0.1\n")
     write_run(tmp_path, "dna-seed1", "dna", seed=1, extra="[training]\nl1 = 0.1\n")
     write_run(tmp_path, "dna-weak", "dna", seed=1, extra="[training]\nl1 = 0.001\n")
-    write_run(tmp_path, "dna-seed2", "dna", seed=2,
-              extra="[training]\nl1 = 0.1\n[evaluation]\nz_samples = 5\n")
+    write_run(
+        tmp_path,
+        "dna-seed2",
+        "dna",
+        seed=2,
+        extra="[training]\nl1 = 0.1\n[evaluation]\nz_samples = 5\n",
+    )
     groups = [[run.name for run in group] for group in seed_groups(read_runs(tmp_path)[0])]
     assert sorted(groups) == [["dna", "dna-seed1", "dna-seed2"], ["dna-weak"]]
 
@@ -211,9 +257,16 @@ def test_grouped_folders_are_read(tmp_path):
 def test_mnist_rows(runs):
     table = mnist_tables.mnist_table(runs)
     assert cells(table, "BiHM (12 latent layers)") == {
-        "model": "BiHM (12 latent layers)", "bound": "88.50 ± 0.05§", "paper_bound": "89.2",
-        "difference_bound": "-0.7", "estimate": "86.50 ± 0.05§", "paper_estimate": "84.3",
-        "difference_estimate": "+2.2", "updates": "75,000", "run": "mnist"}
+        "model": "BiHM (12 latent layers)",
+        "bound": "88.50 ± 0.05§",
+        "paper_bound": "89.2",
+        "difference_bound": "-0.7",
+        "estimate": "86.50 ± 0.05§",
+        "paper_estimate": "84.3",
+        "difference_estimate": "+2.2",
+        "updates": "75,000",
+        "run": "mnist",
+    }
     assert cells(table, "VAE, the authors' own")["difference_estimate"] == "-0.2"
     assert cells(table, "VAE")["difference_estimate"] == "0.0"
     assert cells(table, "BiHM, -log p*")["estimate"] == "86.55 ± 0.05§"
@@ -231,15 +284,24 @@ def test_sensitivity_to_the_number_of_samples(runs):
 
 def test_effective_sample_sizes(runs):
     texts = [[cell.text for cell in row] for row in mnist_tables.ess_table(runs).rows]
-    assert texts[0] == ["mnist", "BiHM", "p*", "7.00 ± 0.20§", "11.90 ± 1.10", "10,000", "100",
-                        "mnist"]
+    assert texts[0] == [
+        "mnist",
+        "BiHM",
+        "p*",
+        "7.00 ± 0.20§",
+        "11.90 ± 1.10",
+        "10,000",
+        "100",
+        "mnist",
+    ]
     assert ["mnist", "RWS", "p", "—", "0.10 ± 0.06", "—", "—", "—"] in texts
     assert ["adult", "RWS", "p", "0.10 ± 0.04", "—", "10,000", "100", "adult-rws"] in texts
 
 
 def test_csv_holds_the_numbers_behind_the_text(runs):
-    rows = {row["set"]: row for row in csv.DictReader(io.StringIO(
-        to_csv(uci_tables.uci_table(runs))))}
+    rows = {
+        row["set"]: row for row in csv.DictReader(io.StringIO(to_csv(uci_tables.uci_table(runs))))
+    }
     assert float(rows["adult"]["nll_p"]) == 13.56
     assert float(rows["adult"]["nll_p_se"]) == 0.05
     assert float(rows["adult"]["difference_p"]) == pytest.approx(13.56 - 13.78, abs=1e-9)
@@ -286,20 +348,29 @@ def test_cells_round_without_a_negative_zero():
     assert to_csv(Table("t", "T", [Column("a", "A")], [[Cell(0.1 + 0.2)]])) == "a,marks\n0.3,\n"
 
 
-@pytest.mark.parametrize("file, content, expected", [
-    ("evaluation.json", "{", "is not valid JSON"),
-    ("evaluation.json", "[]", "must hold a JSON object"),
-    ("evaluation.json", "{}", "field 'samples'"),
-    ("evaluation.json", json.dumps({"samples": {"10": {"log_p": {"value": None}}}}),
-     "samples.10.log_p"),
-    ("evaluation.json", json.dumps({**evaluation(-90.0), "split": "valid"}),
-         "the report needs 'test'"),
+@pytest.mark.parametrize(
+    "file, content, expected",
+    [
+        ("evaluation.json", "{", "is not valid JSON"),
+        ("evaluation.json", "[]", "must hold a JSON object"),
+        ("evaluation.json", "{}", "field 'samples'"),
+        (
+            "evaluation.json",
+            json.dumps({"samples": {"10": {"log_p": {"value": None}}}}),
+            "samples.10.log_p",
+        ),
+        (
+            "evaluation.json",
+            json.dumps({**evaluation(-90.0), "split": "valid"}),
+            "the report needs 'test'",
+        ),
         ("log.csv", "epoch,seconds\n1,soon\n", "its column 'seconds' holds values that are no"),
         ("model.npz", "text", "is damaged or cut short"),
         ("status.json", '{"updates": "many"}', "field 'updates' is 'many': must be an integer"),
-    ("recipe.toml", "dataset = ", "is not valid TOML"),
-    ("recipe.toml", '[model]\nkind = "gan"', "bihm, rws, vae, iwae"),
-])
+        ("recipe.toml", "dataset = ", "is not valid TOML"),
+        ("recipe.toml", '[model]\nkind = "gan"', "bihm, rws, vae, iwae"),
+    ],
+)
 def test_unreadable_folder_is_named_on_one_line(tmp_path, file, content, expected):
     write_run(tmp_path, "good", "dna", evaluated=evaluation(-90.0))
     (write_run(tmp_path, "bad", "dna") / file).write_text(content)
@@ -314,9 +385,13 @@ def test_folder_without_recipe_is_named_and_other_folders_passed_over(tmp_path):
     (tmp_path / "lost" / "log.csv").write_text("epoch\n")
     (tmp_path / "tables").mkdir()
     lost = tmp_path / "lost"
-    assert read_runs(tmp_path) == ([], [
-        f"left out: {lost / 'recipe.toml'}: is missing; train the run with: "
-        f"bihm train RECIPE --out {lost}"])
+    assert read_runs(tmp_path) == (
+        [],
+        [
+            f"left out: {lost / 'recipe.toml'}: is missing; train the run with: "
+            f"bihm train RECIPE --out {lost}"
+        ],
+    )
 
 
 def test_all_tables_without_any_run(tmp_path):
@@ -354,8 +429,9 @@ def test_command_refuses_bad_input_on_one_line(tmp_path, capsys):
     assert main(["tables", "--results", str(tmp_path / "none")]) == 2
     assert main(["tables", "moon", "--results", str(tmp_path)]) == 2
     (tmp_path / "README.md").write_text("no markers")
-    assert main(["tables", "--results", str(tmp_path), "--readme",
-                 str(tmp_path / "README.md")]) == 2
+    assert (
+        main(["tables", "--results", str(tmp_path), "--readme", str(tmp_path / "README.md")]) == 2
+    )
     lines = capsys.readouterr().err.splitlines()
     assert len([line for line in lines if line.startswith("bihm: error: ")]) == 3
 
@@ -366,15 +442,19 @@ def test_readme_is_in_step_with_the_committed_runs():
     text = readme.read_text(encoding="utf-8")
     assert complaints == []
     assert replace_readme_block(text, readme_block(runs)) == text, (
-        "run `bihm tables --readme README.md`")
+        "run `bihm tables --readme README.md`"
+    )
 
 
 def test_report_needs_no_engine(results):
-    code = ("import sys; from bihm_repro.report import tables; from bihm_repro.runs import reader; "
-            f"tables.build_tables(reader.read_runs({str(results)!r})[0]); "
-            "print(sorted({'theano', 'pytensor', 'jax'} & set(sys.modules)))")
-    output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True,
-                            capture_output=True, text=True).stdout
+    code = (
+        "import sys; from bihm_repro.report import tables; from bihm_repro.runs import reader; "
+        f"tables.build_tables(reader.read_runs({str(results)!r})[0]); "
+        "print(sorted({'theano', 'pytensor', 'jax'} & set(sys.modules)))"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
     assert output.strip() == "[]"
 
 
@@ -389,34 +469,63 @@ def test_main_run_is_chosen_on_validation_never_on_test(tmp_path):
     assert cells(uci_tables.uci_table(found), "dna")["nll_p"] == "95.00 ± 0.05"
 
 
-@pytest.mark.parametrize("kind, extra, expected", [
-    ("bihm", "", "BiHM"), ("rws", "", "RWS"), ("bihm", 'p_layer = "darn"\n', "BiHM-DARN"),
-    ("rws", 'p_layer = ["nade", "bernoulli"]\n', "RWS-NADE"),
-    ("bihm", 'prior = "bernoulli"\n', "BiHM")])
+@pytest.mark.parametrize(
+    "kind, extra, expected",
+    [
+        ("bihm", "", "BiHM"),
+        ("rws", "", "RWS"),
+        ("bihm", 'p_layer = "darn"\n', "BiHM-DARN"),
+        ("rws", 'p_layer = ["nade", "bernoulli"]\n', "RWS-NADE"),
+        ("bihm", 'prior = "bernoulli"\n', "BiHM"),
+    ],
+)
 def test_a_method_is_a_kind_with_its_layers(tmp_path, kind, extra, expected):
     write_run(tmp_path, "a", "dna", kind=kind, extra=extra)
     assert method_of(read_runs(tmp_path)[0][0]) == expected
 
 
 def test_our_rows_follow_the_papers_in_the_table_of_models(results):
-    write_run(results, "rws-nade-adult", "adult", kind="rws", extra='p_layer = "nade"\n',
-              evaluated=evaluation(-13.1, star=False))
-    write_run(results, "bihm-darn-adult", "adult", extra='p_layer = "darn"\n',
-              evaluated=evaluation(-13.0))
+    write_run(
+        results,
+        "rws-nade-adult",
+        "adult",
+        kind="rws",
+        extra='p_layer = "nade"\n',
+        evaluated=evaluation(-13.1, star=False),
+    )
+    write_run(
+        results, "bihm-darn-adult", "adult", extra='p_layer = "darn"\n', evaluated=evaluation(-13.0)
+    )
     table = uci_tables.models_table(read_runs(results)[0])
     names = [row[0].text for row in table.rows]
     assert names == [
-        "NADE", "EoNADE", "DARN", "RWS - NADE", "RWS-NADE, ours", "RBM", "RWS - SBN", "RWS, ours",
-        "BiHM -log p", "BiHM -log p, ours", "BiHM -log p*", "BiHM -log p*, ours",
-        "BiHM-DARN, ours"]
+        "NADE",
+        "EoNADE",
+        "DARN",
+        "RWS - NADE",
+        "RWS-NADE, ours",
+        "RBM",
+        "RWS - SBN",
+        "RWS, ours",
+        "BiHM -log p",
+        "BiHM -log p, ours",
+        "BiHM -log p*",
+        "BiHM -log p*, ours",
+        "BiHM-DARN, ours",
+    ]
     assert cells(table, "RWS-NADE, ours")["adult"] == "13.10"
     assert cells(table, "BiHM -log p, ours")["adult"] == "13.56"
     assert cells(table, "BiHM-DARN, ours")["dna"] == "—"
 
 
 def test_methods_that_the_paper_has_not_are_listed_on_mnist(results):
-    write_run(results, "mnist-darn", "binarized_mnist", extra='p_layer = "darn"\n',
-              evaluated=evaluation(-83.0))
+    write_run(
+        results,
+        "mnist-darn",
+        "binarized_mnist",
+        extra='p_layer = "darn"\n',
+        evaluated=evaluation(-83.0),
+    )
     table = mnist_tables.mnist_table(read_runs(results)[0])
     assert cells(table, "BiHM-DARN (not in the paper)")["estimate"] == "83.00 ± 0.05"
     assert cells(table, "BiHM (12 latent layers)")["estimate"] == "86.50 ± 0.05§"
@@ -437,17 +546,26 @@ def test_hostile_names_are_one_plain_line_in_every_format():
 
 
 def test_exact_log_p_is_no_bound_and_needs_no_samples(tmp_path):
-    write_run(tmp_path, "nade-mnist", "binarized_mnist", kind="nade",
-              evaluated=evaluation(-88.8, counts=(1,), star=False))
+    write_run(
+        tmp_path,
+        "nade-mnist",
+        "binarized_mnist",
+        kind="nade",
+        evaluated=evaluation(-88.8, counts=(1,), star=False),
+    )
     table = mnist_tables.mnist_table(read_runs(tmp_path)[0])
     row = cells(table, "NADE")
     assert (row["bound"], row["estimate"], row["difference_estimate"]) == (
-        "—", "88.80 ± 0.05", "-0.1")
+        "—",
+        "88.80 ± 0.05",
+        "-0.1",
+    )
 
 
 def test_other_depths_are_listed_with_their_active_units(results):
-    folder = write_run(results, "mnist-2", "binarized_mnist", layers=(30, 10),
-                       evaluated=evaluation(-95.0))
+    folder = write_run(
+        results, "mnist-2", "binarized_mnist", layers=(30, 10), evaluated=evaluation(-95.0)
+    )
     (folder / "log.csv").write_text("updates,seconds,valid_log_p,active_units\n1,1,-99,20 3\n")
     row = cells(mnist_tables.mnist_others_table(read_runs(results)[0]), "mnist-2")
     assert row["layers"] == "30, 10" and row["active_units"] == "20, 3"

@@ -27,20 +27,30 @@ def test_counts_are_logged_when_due_and_a_layer_that_falls_silent_is_named_once(
     stream = io.StringIO()
     rows = after_epochs(ActiveUnits(lambda: next(counts), every=2, stream=stream), 9)
     assert [row.get("active_units") for row in rows] == [
-        None, "9 4 0", None, "8 3 1", None, "8 0 0", None, "8 0 0", None]
+        None,
+        "9 4 0",
+        None,
+        "8 3 1",
+        None,
+        "8 0 0",
+        None,
+        "8 0 0",
+        None,
+    ]
     lines = stream.getvalue().splitlines()
     assert len(lines) == 1 and "layer 2, 3 has no active unit any more (epoch 6)" in lines[0]
 
 
 def recipe(kind="bihm", **monitor):
-    return Recipe.from_dict({"dataset": "own", "model": {"kind": kind, "layers": [3]},
-                             "monitor": monitor})
+    return Recipe.from_dict(
+        {"dataset": "own", "model": {"kind": kind, "layers": [3]}, "monitor": monitor}
+    )
 
 
 def test_a_unit_is_active_where_its_probability_depends_on_the_data():
     model = BidirectionalHelmholtzMachine(4, [3]).allocate().initialize(0)
     weights = np.zeros((4, 3), np.float32)
-    weights[0, 1] = 5.0                           # the second unit alone sees the first pixel
+    weights[0, 1] = 5.0  # the second unit alone sees the first pixel
     model.set_values({**model.get_values(), "q0.W": weights})
     x = np.eye(4, dtype=np.float32)[[0, 0, 1, 2, 3, 0]]
     assert unit_counter(model, recipe(), x)() == [1]

@@ -28,9 +28,17 @@ from bihm_repro.training.extensions.stopping import (
 )
 from bihm_repro.training.log import Status, TrainingLog
 
-RECIPE = Recipe.from_dict({"dataset": "bars", "model": {"layers": [2]}, "phases": [
-    {"samples": 5, "patience": 3, "max_epochs": 20, "learning_rate": 0.3}, {"samples": 7},
-    {"samples": 9}]})
+RECIPE = Recipe.from_dict(
+    {
+        "dataset": "bars",
+        "model": {"layers": [2]},
+        "phases": [
+            {"samples": 5, "patience": 3, "max_epochs": 20, "learning_rate": 0.3},
+            {"samples": 7},
+            {"samples": 9},
+        ],
+    }
+)
 
 
 class FakeClock:
@@ -50,15 +58,24 @@ def make_loop(rows=(), **status):
     log = TrainingLog(Status(**status), list(rows))
     log.row = {"epoch": log.status.epoch + 1}
     update = SimpleNamespace(draw=11, get_state=lambda: {"count": np.array(4)})
-    return SimpleNamespace(model=model, recipe=RECIPE, log=log, best=None, update=update,
-                           phase=RECIPE.phases[log.status.phase], seconds=1.5)
+    return SimpleNamespace(
+        model=model,
+        recipe=RECIPE,
+        log=log,
+        best=None,
+        update=update,
+        phase=RECIPE.phases[log.status.phase],
+        seconds=1.5,
+    )
 
 
 # -- monitoring -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("epoch", "record", "measured"), [
-    (0, {}, False), (1, {}, True), (2, {}, False), (2, {"phase_stop": "x"}, True)])
+@pytest.mark.parametrize(
+    ("epoch", "record", "measured"),
+    [(0, {}, False), (1, {}, True), (2, {}, False), (2, {"phase_stop": "x"}, True)],
+)
 def test_validation_measures_when_due_and_at_the_end(epoch, record, measured):
     loop = make_loop(epoch=epoch, **record)
     Validation({10: lambda: {"valid_log_p": -2.0}}, 10, every=2).after_epoch(loop)
@@ -67,13 +84,17 @@ def test_validation_measures_when_due_and_at_the_end(epoch, record, measured):
 
 def test_a_validation_log_p_that_is_not_finite_stops_with_advice():
     loop = make_loop(updates=12, epoch=3)
-    with pytest.raises(InputError, match=r"validation log p is not a finite number by update 12 "
-                                         r"\(phase 0, epoch 4\).*learning_rate=0.1"):
+    with pytest.raises(
+        InputError,
+        match=r"validation log p is not a finite number by update 12 "
+        r"\(phase 0, epoch 4\).*learning_rate=0.1",
+    ):
         Validation({10: lambda: {"valid_log_p": float("nan")}}, 10).after_epoch(loop)
 
 
-@pytest.mark.parametrize(("phase", "updates", "best"), [
-    (0, 0, -9.0), (1, 0, -9.0), (2, 0, -4.0), (2, 3, -9.0)])
+@pytest.mark.parametrize(
+    ("phase", "updates", "best"), [(0, 0, -9.0), (1, 0, -9.0), (2, 0, -4.0), (2, 3, -9.0)]
+)
 def test_a_phase_with_its_own_k_measures_the_best_again(phase, updates, best):
     """Phase 2 is measured with K = 50: its first act is to measure where it starts from."""
     content = RECIPE.to_dict()
@@ -115,28 +136,32 @@ def test_test_metrics_come_every_so_many_epochs_without_what_is_not_finite():
 # -- stopping -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("status", "stops"), [
-    ({"epoch": 18}, False), ({"epoch": 19}, True), ({"epoch": 25, "phase_start": 10}, False)])
+@pytest.mark.parametrize(
+    ("status", "stops"),
+    [({"epoch": 18}, False), ({"epoch": 19}, True), ({"epoch": 25, "phase_start": 10}, False)],
+)
 def test_the_epoch_limit_counts_the_epochs_of_the_phase(status, stops):
     loop = make_loop(**status)
     EpochLimit().after_epoch(loop)
     assert loop.log.status.phase_stop == ("20 epochs" if stops else "")
 
 
-@pytest.mark.parametrize(("status", "stops"), [
-    ({"epoch": 9, "best_epoch": 8}, False),
-    ({"epoch": 9, "best_epoch": 7}, True),
-    ({"epoch": 9, "best_epoch": 2, "phase_start": 8}, False),
-    ({"epoch": 10, "best_epoch": 2, "phase_start": 8}, True),
-])
+@pytest.mark.parametrize(
+    ("status", "stops"),
+    [
+        ({"epoch": 9, "best_epoch": 8}, False),
+        ({"epoch": 9, "best_epoch": 7}, True),
+        ({"epoch": 9, "best_epoch": 2, "phase_start": 8}, False),
+        ({"epoch": 10, "best_epoch": 2, "phase_start": 8}, True),
+    ],
+)
 def test_patience_counts_from_the_best_epoch_of_the_phase(status, stops):
     loop = make_loop(**status)
     Patience().after_epoch(loop)
     assert loop.log.status.phase_stop == ""  # nothing was measured
     loop.log.row["valid_log_p"] = -3.0
     Patience().after_epoch(loop)
-    assert loop.log.status.phase_stop == ("no better validation log p in 3 epochs"
-                                          if stops else "")
+    assert loop.log.status.phase_stop == ("no better validation log p in 3 epochs" if stops else "")
 
 
 def test_the_first_reason_to_stop_is_kept():
@@ -156,8 +181,9 @@ def test_pause_after_leaves_the_epoch_as_it_is():
     assert loop.log.pause and not loop.log.measure_first
 
 
-@pytest.mark.parametrize(("number", "said"), [
-    (signal.SIGINT, "interrupted"), (signal.SIGTERM, "asked to end")])
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "asked to end")]
+)
 def test_a_signal_becomes_a_pause_and_handlers_come_back(number, said):
     before = signal.getsignal(number)
     extension, loop = Interruption(), make_loop()
@@ -180,8 +206,11 @@ def test_a_signal_becomes_a_pause_and_handlers_come_back(number, said):
 def test_a_bad_update_is_named_with_what_is_kept(bad):
     loop = make_loop(updates=41, epoch=2, best_epoch=2, sums={"log_p": bad})
     loop.best = {}
-    with pytest.raises(InputError, match="training log-likelihood is not a finite number by "
-                                         "update 41.*last good state.*clip_norm"):
+    with pytest.raises(
+        InputError,
+        match="training log-likelihood is not a finite number by "
+        "update 41.*last good state.*clip_norm",
+    ):
         FiniteMetrics().after_batch(loop)
     FiniteMetrics().after_batch(make_loop(sums={"log_p": -1e30}))
 
@@ -235,8 +264,18 @@ def test_a_checkpoint_brings_status_and_best_model(run):
     assert run.read_model().meta["recipe_fingerprint"] == RECIPE.fingerprint()
     status = run.read_status()
     assert status["best_valid"] == -1.25 and status["updates"] == 7 and not status["finished"]
-    assert {"phase", "phases", "epochs", "seconds", "engine", "data_fingerprint", "commit",
-            "version", "recipe_fingerprint", "best_epoch"} <= set(status)
+    assert {
+        "phase",
+        "phases",
+        "epochs",
+        "seconds",
+        "engine",
+        "data_fingerprint",
+        "commit",
+        "version",
+        "recipe_fingerprint",
+        "best_epoch",
+    } <= set(status)
     record = run.read_state().record
     assert record["data_fingerprint"] == "f" and record["status"]["draw"] == 11
 
@@ -288,8 +327,10 @@ def test_lines_are_rare_but_the_last_of_a_phase_is_there():
     lines.after_phase(loop)
     said = stream.getvalue().splitlines()
     assert said[0] == "phase 1 of 3: K = 5, learning rate 0.3"
-    assert said[1] == ("epoch 1, 20 updates, 0.0/s, 0:00:01: train 2.500, valid 3.250, "
-                       "best 3.000 (epoch 1, patience 0/3)")
+    assert said[1] == (
+        "epoch 1, 20 updates, 0.0/s, 0:00:01: train 2.500, valid 3.250, "
+        "best 3.000 (epoch 1, patience 0/3)"
+    )
     assert len(said) == 4 and said[3] == "phase 1 over: enough"
 
 
@@ -331,8 +372,10 @@ def test_tensorboard_gets_every_metric_or_says_what_is_missing(monkeypatch, tmp_
         display.TensorBoard(str(tmp_path))
 
 
-@pytest.mark.parametrize(("text", "seconds"), [
-    ("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), ("1h30m", 5400), ("2d", 172800)])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), ("1h30m", 5400), ("2d", 172800)],
+)
 def test_durations(text, seconds):
     assert parse_duration(text) == seconds
 

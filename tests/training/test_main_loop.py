@@ -79,25 +79,44 @@ class Recorder(Extension):
 def _note(name):
     def event(self, loop):
         self.events.append(name)
+
     return event
 
 
-for _name in ("before_training", "before_phase", "between_epochs", "after_phase",
-              "between_phases", "after_training", "close"):
+for _name in (
+    "before_training",
+    "before_phase",
+    "between_epochs",
+    "after_phase",
+    "between_phases",
+    "after_training",
+    "close",
+):
     setattr(Recorder, _name, _note(_name))
 
 
 def make_recipe(*epochs):
-    return Recipe.from_dict({"dataset": "none", "model": {"layers": [1]}, "phases": [
-        {"samples": 1, "learning_rate": 1.0 / (index + 1), "max_epochs": count}
-        for index, count in enumerate(epochs)]})
+    return Recipe.from_dict(
+        {
+            "dataset": "none",
+            "model": {"layers": [1]},
+            "phases": [
+                {"samples": 1, "learning_rate": 1.0 / (index + 1), "max_epochs": count}
+                for index, count in enumerate(epochs)
+            ],
+        }
+    )
 
 
 def make_loop(recorder, *epochs, group_size=1, stream=None):
     model = FakeModel()
-    return MainLoop(model, make_recipe(*epochs),
-                    lambda phase, counter: FakeUpdate(model, counter, group_size),
-                    lambda phase: stream or FakeStream(), [EpochLimit(), recorder])
+    return MainLoop(
+        model,
+        make_recipe(*epochs),
+        lambda phase, counter: FakeUpdate(model, counter, group_size),
+        lambda phase: stream or FakeStream(),
+        [EpochLimit(), recorder],
+    )
 
 
 def test_the_order_of_events():
@@ -105,9 +124,19 @@ def test_the_order_of_events():
     make_loop(recorder, 1, 1).run()
     batches = [[("batch", epoch, number) for number in (1, 2, 3)] for epoch in (0, 1)]
     assert recorder.events == [
-        "before_training", "before_phase", *batches[0], "between_epochs", "after_phase",
-        "between_phases", "before_phase", *batches[1], "between_epochs", "after_phase",
-        "after_training", "close"]
+        "before_training",
+        "before_phase",
+        *batches[0],
+        "between_epochs",
+        "after_phase",
+        "between_phases",
+        "before_phase",
+        *batches[1],
+        "between_epochs",
+        "after_phase",
+        "after_training",
+        "close",
+    ]
 
 
 def test_rows_hold_means_over_the_epochs_examples():
@@ -203,15 +232,17 @@ class LongStream:
             yield np.full((1 if batch == 6 else 2, 1), epoch + batch / 10)
 
 
-@pytest.mark.parametrize(("group_size", "ends"), [(1, (1, 2, 3, 4, 5, 6, 7)), (3, (3, 6, 7)),
-                                               (4, (4, 7)), (100, (7,))])
+@pytest.mark.parametrize(
+    ("group_size", "ends"), [(1, (1, 2, 3, 4, 5, 6, 7)), (3, (3, 6, 7)), (4, (4, 7)), (100, (7,))]
+)
 def test_an_update_gets_group_size_batches_per_call(group_size, ends):
     """In order, none left out at an epoch's end; what comes out is as with single ones."""
     single, recorder = make_loop(Recorder(), 2, stream=LongStream()), Recorder()
     loop = make_loop(recorder, 2, group_size=group_size, stream=LongStream())
     expected, log = single.run(), loop.run()
     assert [event for event in recorder.events if event[0] == "batch"] == [
-        ("batch", epoch, end) for epoch in (0, 1) for end in ends]
+        ("batch", epoch, end) for epoch in (0, 1) for end in ends
+    ]
     assert [len(group) for group in loop.update.groups] == 2 * list(np.diff((0, *ends)))
     assert sum(loop.update.groups, []) == sum(single.update.groups, [])
     np.testing.assert_array_equal(loop.model.value, single.model.value)

@@ -43,18 +43,29 @@ def test_validation_meets_enumeration_whatever_the_blocks(model, exact, monkeypa
     tilde = exact.log_p_tilde_star(x).mean()
     assert found["valid_log_p_tilde_star"] == pytest.approx(tilde, abs=0.02)
     assert found["valid_bound"] == pytest.approx(exact.expected_log_weight(x).mean(), abs=0.03)
-    blocks = estimate_log_likelihood(model, x, (samples,), log_weights=LogWeights(model, 2),
-                                     block=(5, samples))
+    blocks = estimate_log_likelihood(
+        model, x, (samples,), log_weights=LogWeights(model, 2), block=(5, samples)
+    )
     assert found["valid_log_p"] == blocks[samples].log_p.mean()
 
 
 def test_test_metrics_have_the_columns_of_the_log(model, exact):
-    recipe = Recipe.from_dict({"dataset": "x", "model": {"layers": [3, 2]}, "monitor": {
-        "test_samples": [1, 400], "test_examples": 12, "z_samples": 30000}})
+    recipe = Recipe.from_dict(
+        {
+            "dataset": "x",
+            "model": {"layers": [3, 2]},
+            "monitor": {"test_samples": [1, 400], "test_examples": 12, "z_samples": 30000},
+        }
+    )
     x = states(4)
     found = compile_test_metrics(model, x, recipe)()
-    assert set(found) == {"test_log_p_1", "test_log_p_400", "test_log_p_tilde_star_1",
-                          "test_log_p_tilde_star_400", "log_z2"}
+    assert set(found) == {
+        "test_log_p_1",
+        "test_log_p_400",
+        "test_log_p_tilde_star_1",
+        "test_log_p_tilde_star_400",
+        "log_z2",
+    }
     some = random_rows(x, 12, recipe.seed)
     assert found["test_log_p_400"] == pytest.approx(exact.log_p(some).mean(), abs=0.03)
     assert found["test_log_p_1"] == pytest.approx(found["test_log_p_tilde_star_1"])

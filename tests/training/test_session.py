@@ -16,25 +16,31 @@ ONES, ZEROS = np.ones((6, 4), np.float32), np.zeros((5, 4), np.float32)
 
 def test_the_splits_of_a_data_set_keep_their_roles():
     splits = {name: np.full((3, 2), value) for value, name in enumerate(("test", "valid", "train"))}
-    data = TrainingData.of(SimpleNamespace(splits=splits, fingerprint="f", binarize=False,
-                                           grey=False))
+    data = TrainingData.of(
+        SimpleNamespace(splits=splits, fingerprint="f", binarize=False, grey=False)
+    )
     assert (data.train == 2).all() and (data.valid == 1).all() and (data.test == 0).all()
 
 
 @pytest.fixture(scope="module")
 def logs():
     """One epoch at a rate of nothing: the model says 1 with probability 0.98 everywhere."""
-    recipe = Recipe.from_dict({
-        "dataset": "own", "model": {"layers": [2]},
-        "phases": [{"max_epochs": 1, "samples": 2, "learning_rate": 1e-9}],
-        "monitor": {"test_every": 1, "test_samples": [2], "test_examples": 0, "z_samples": 0}})
+    recipe = Recipe.from_dict(
+        {
+            "dataset": "own",
+            "model": {"layers": [2]},
+            "phases": [{"max_epochs": 1, "samples": 2, "learning_rate": 1e-9}],
+            "monitor": {"test_every": 1, "test_samples": [2], "test_examples": 0, "z_samples": 0},
+        }
+    )
     found = []
     for train_rows, valid, test in ((ZEROS, ONES, ZEROS), (ONES, ZEROS, ONES)):
         model = BidirectionalHelmholtzMachine(4, [2]).allocate().initialize(0)
         values = {name: np.zeros_like(value) for name, value in model.get_values().items()}
         model.set_values({**values, "p0.b": np.full(4, 4.0)})
-        found.append(train(model, recipe, TrainingData(train_rows, valid, test),
-                           options=Options(quiet=True)))
+        found.append(
+            train(model, recipe, TrainingData(train_rows, valid, test), options=Options(quiet=True))
+        )
     return found
 
 

@@ -22,8 +22,9 @@ RATE = 0.05
 class Regression:
     """Logistic regression of TARGETS on A, trained with one of the steps."""
 
-    def __init__(self, build, weights=W0, bias=B0, centred=True, over=None, mode=PLAIN,
-                 full_rows=None):
+    def __init__(
+        self, build, weights=W0, bias=B0, centred=True, over=None, mode=PLAIN, full_rows=None
+    ):
         mask = np.ones((INPUTS, UNITS), np.float32)
         if full_rows is not None:
             mask = upper_triangle(INPUTS, UNITS, full_rows, "float32")
@@ -50,8 +51,10 @@ class Regression:
 def plain(rule, l1=0.3, l2=0.02, proximal=False, clip=0.0):
     def build(parameters, gradients, rate, centres, averages):
         penalty = Penalty(parameters[:1], l1, l2, proximal)
-        return plain_step(RULES[rule], parameters, gradients, rate, penalty, centres, averages,
-                          clip)
+        return plain_step(
+            RULES[rule], parameters, gradients, rate, penalty, centres, averages, clip
+        )
+
     return build
 
 
@@ -59,6 +62,7 @@ def fused(l1=0.3, l2=0.02, proximal=False):
     def build(parameters, gradients, rate, centres, averages):
         penalty = Penalty(parameters[:1], l1, l2, proximal)
         return fused_step(parameters, gradients, rate, penalty, centres, averages)
+
     return build
 
 
@@ -88,15 +92,28 @@ def test_centres_of_zero_give_the_plain_update():
     inputs = np.concatenate([A - 0.5, 0.5 - A], axis=1)
     targets = np.concatenate([TARGETS, TARGETS], axis=1)
     for build in (plain("adam"), fused()):
-        assert_paths_equal(Regression(build).train(inputs, targets),
-                           Regression(build, centred=False).train(inputs, targets),
-                           rtol=1e-5, atol=1e-6)
+        assert_paths_equal(
+            Regression(build).train(inputs, targets),
+            Regression(build, centred=False).train(inputs, targets),
+            rtol=1e-5,
+            atol=1e-6,
+        )
 
 
-@pytest.mark.parametrize("build", [
-    plain("sgd"), plain("momentum"), plain("rmsprop"), plain("adam"), plain("adam", clip=2.0),
-    plain("adam", proximal=True), fused(), fused(proximal=True)],
-    ids=["sgd", "momentum", "rmsprop", "adam", "clipped", "proximal", "fused", "fused-proximal"])
+@pytest.mark.parametrize(
+    "build",
+    [
+        plain("sgd"),
+        plain("momentum"),
+        plain("rmsprop"),
+        plain("adam"),
+        plain("adam", clip=2.0),
+        plain("adam", proximal=True),
+        fused(),
+        fused(proximal=True),
+    ],
+    ids=["sgd", "momentum", "rmsprop", "adam", "clipped", "proximal", "fused", "fused-proximal"],
+)
 def test_flipped_units_take_the_flipped_path(build):
     """Call the other state of some inputs and outputs 1: the same model, the same steps."""
     inputs = np.array([1, 0, 0, 1, 1, 0], bool)
@@ -107,8 +124,9 @@ def test_flipped_units_take_the_flipped_path(build):
         b = b + w[inputs].sum(axis=0)
         return sign_in[:, None] * w * sign_out, b * sign_out
 
-    flipped = Regression(build, *flip(W0, B0)).train(np.where(inputs, 1 - A, A),
-                                                     np.where(outputs, 1 - TARGETS, TARGETS))
+    flipped = Regression(build, *flip(W0, B0)).train(
+        np.where(inputs, 1 - A, A), np.where(outputs, 1 - TARGETS, TARGETS)
+    )
     path = Regression(build).train()
     assert_paths_equal([flip(w, b) for w, b in path], flipped)
     without = Regression(build, centred=False).train()
@@ -165,8 +183,9 @@ def test_penalties_are_for_weights_only_and_l1_is_a_sign():
     penalty = Penalty([weight], l1=0.5, l2=0.25)
     ones = T.constant(np.ones((1, 3), np.float32))
     # 1 + 0.5 sign(w) + 2 * 0.25 w
-    np.testing.assert_allclose(function([], penalty.gradient(weight, ones), mode=PLAIN)(),
-                               [[2.5, -1.0, 1.0]])
+    np.testing.assert_allclose(
+        function([], penalty.gradient(weight, ones), mode=PLAIN)(), [[2.5, -1.0, 1.0]]
+    )
     assert penalty.gradient(shared(np.ones(3, np.float32)), ones) is ones
     shrunk = Penalty([weight], l1=0.5, proximal=True).shrink(weight, weight, np.float32(5))
     np.testing.assert_allclose(function([], shrunk, mode=PLAIN)(), [[0.0, -0.5, 0.0]])

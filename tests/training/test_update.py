@@ -99,8 +99,11 @@ def test_many_in_one_call_are_the_same_bits_as_one_by_one(model):
     for cuts in ([1, 2, 3, 4], [], [3]):
         reset(model)
         update.restart(0)
-        sums = [metrics for group in np.split(np.arange(5), cuts)
-                for metrics in update.many([batches[i] for i in group])]
+        sums = [
+            metrics
+            for group in np.split(np.arange(5), cuts)
+            for metrics in update.many([batches[i] for i in group])
+        ]
         ends.append((sums, update.draw, {**model.get_values(), **update.get_state()}))
     assert ends[0][1] == 5 * 2 and len({tuple(f.items()) for f in ends[0][0]}) == 5
     assert np.abs(ends[0][2]["p0.W"] - START["p0.W"]).max() > 0.01
@@ -125,8 +128,10 @@ def test_another_counter_gives_another_step(model):
 CENTRED = TrainingRecipe(centred=True, l1=0.05)
 
 
-@pytest.mark.parametrize("phase", [Phase(samples=5, learning_rate=0.02),
-                                   Phase(samples=5, learning_rate=0.02, average_over=2)])
+@pytest.mark.parametrize(
+    "phase",
+    [Phase(samples=5, learning_rate=0.02), Phase(samples=5, learning_rate=0.02, average_over=2)],
+)
 def test_a_centred_update_goes_on_from_its_state_bit_for_bit(model, phase):
     update = compile_update(model, CENTRED, phase, seed=4)
     reset(model)
@@ -156,8 +161,9 @@ def test_a_centred_step_of_size_zero_changes_no_parameter(model):
 def test_a_centred_step_moves_the_logits_at_the_mean_input_by_the_bias_step_alone(model):
     """c^T W + b changes by db: the step of the weights leaves a layer's mean response alone."""
     update = compile_update(model, CENTRED, Phase(samples=5, learning_rate=0.02), seed=4)
-    plain = compile_update(model, TrainingRecipe(l1=0.05), Phase(samples=5, learning_rate=0.02),
-                           seed=4)
+    plain = compile_update(
+        model, TrainingRecipe(l1=0.05), Phase(samples=5, learning_rate=0.02), seed=4
+    )
     before = reset(model)
     update(X)
     after, centres = model.get_values(), update.get_state()
@@ -166,18 +172,23 @@ def test_a_centred_step_moves_the_logits_at_the_mean_input_by_the_bias_step_alon
     for layer in ("p0", "p1", "q0", "q1"):
         centre = centres[f"centre.{layer}.W"]
         moved = centre @ (after[f"{layer}.W"] - before[f"{layer}.W"]) + (
-            after[f"{layer}.b"] - before[f"{layer}.b"])
+            after[f"{layer}.b"] - before[f"{layer}.b"]
+        )
         own = model.get_values()[f"{layer}.b"] - before[f"{layer}.b"]
         np.testing.assert_allclose(moved, own, rtol=1e-4, atol=1e-6, err_msg=layer)
         assert np.abs(centre).max() > 0.1
 
 
-@pytest.mark.parametrize(("training", "phase", "shrunk"), [
-    (TrainingRecipe(l1=5.0, step_rule="sgd"), {}, {"p0", "p1", "q0", "q1"}),
-    (TrainingRecipe(l1=5.0, l1_levels=1, step_rule="sgd"), {}, {"p0", "q0"}),
-    (TrainingRecipe(l1=5.0, l1_levels=0, step_rule="sgd"), {}, set()),
-    (TrainingRecipe(l1=0.0, step_rule="sgd"), {"l1": 5.0}, {"p0", "p1", "q0", "q1"}),
-    (TrainingRecipe(l1=5.0, step_rule="sgd"), {"l1": 0.0}, set())])
+@pytest.mark.parametrize(
+    ("training", "phase", "shrunk"),
+    [
+        (TrainingRecipe(l1=5.0, step_rule="sgd"), {}, {"p0", "p1", "q0", "q1"}),
+        (TrainingRecipe(l1=5.0, l1_levels=1, step_rule="sgd"), {}, {"p0", "q0"}),
+        (TrainingRecipe(l1=5.0, l1_levels=0, step_rule="sgd"), {}, set()),
+        (TrainingRecipe(l1=0.0, step_rule="sgd"), {"l1": 5.0}, {"p0", "p1", "q0", "q1"}),
+        (TrainingRecipe(l1=5.0, step_rule="sgd"), {"l1": 0.0}, set()),
+    ],
+)
 def test_l1_is_that_of_the_phase_and_of_the_chosen_levels(model, training, phase, shrunk):
     steps = []
     for settings, own in ((training, phase), (TrainingRecipe(l1=0.0, step_rule="sgd"), {})):
@@ -197,11 +208,16 @@ def test_a_model_without_binary_layers_is_not_centred():
 
 
 def test_the_visible_biases_start_at_the_log_odds_of_the_data(model):
-    recipe = Recipe.from_dict({"dataset": "own", "phases": [{"max_epochs": 1, "samples": 2,
-                                                             "learning_rate": 1e-9}],
-                               "model": {"layers": [3, 2], "visible_bias": "data"}})
+    recipe = Recipe.from_dict(
+        {
+            "dataset": "own",
+            "phases": [{"max_epochs": 1, "samples": 2, "learning_rate": 1e-9}],
+            "model": {"layers": [3, 2], "visible_bias": "data"},
+        }
+    )
     reset(model)
     train(model, recipe, TrainingData(X, X), options=Options(quiet=True))
     ones = X.sum(axis=0)
-    np.testing.assert_allclose(model.get_values()["p0.b"], np.log((ones + 1) / (6 - ones)),
-                               atol=1e-5)
+    np.testing.assert_allclose(
+        model.get_values()["p0.b"], np.log((ones + 1) / (6 - ones)), atol=1e-5
+    )

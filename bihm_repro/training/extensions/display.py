@@ -32,9 +32,11 @@ class ProgressBar(Extension):
         """Open the bar of this epoch, at the batch where it is entered."""
         status = loop.log.status
         size = loop.phase.batch_size or loop.recipe.training.batch_size
-        self._bar = progress(total=self.updates_per_epoch[size], unit="update",
-                             desc=f"phase {status.phase + 1}/{len(loop.recipe.phases)} "
-                                  f"epoch {status.epoch + 1}")
+        self._bar = progress(
+            total=self.updates_per_epoch[size],
+            unit="update",
+            desc=f"phase {status.phase + 1}/{len(loop.recipe.phases)} epoch {status.epoch + 1}",
+        )
         self._bar.update(status.batch)
         self._shown = status.batch
         self._bar.set_postfix_str(metrics_line(loop))
@@ -59,8 +61,9 @@ class ProgressBar(Extension):
 class ProgressLines(Extension):
     """Prints a line for an epoch, at most one every ``seconds``, and for the ends of a phase."""
 
-    def __init__(self, seconds: float = 5.0, stream: TextIO | None = None,
-                 clock: Any = time.monotonic) -> None:
+    def __init__(
+        self, seconds: float = 5.0, stream: TextIO | None = None, clock: Any = time.monotonic
+    ) -> None:
         """Print to ``stream``, standard output where none is given."""
         self.seconds, self.clock = seconds, clock
         self.stream = stream or sys.stdout
@@ -72,8 +75,10 @@ class ProgressLines(Extension):
         status, phase = loop.log.status, loop.phase
         self._updates, self._since = status.updates, self.clock()
         where = f", from update {status.updates}" if status.phase_updates else ""
-        self._print(f"phase {status.phase + 1} of {len(loop.recipe.phases)}: K = {phase.samples}, "
-                    f"learning rate {phase.rate_at(status.phase_epoch):g}{where}")
+        self._print(
+            f"phase {status.phase + 1} of {len(loop.recipe.phases)}: K = {phase.samples}, "
+            f"learning rate {phase.rate_at(status.phase_epoch):g}{where}"
+        )
 
     def between_epochs(self, loop: MainLoop) -> None:
         """Say how the epoch went, where the last line is old enough or this one final."""
@@ -82,8 +87,10 @@ class ProgressLines(Extension):
             return
         speed = (status.updates - self._updates) / max(now - self._since, 1e-9)
         self._last, self._updates, self._since = now, status.updates, now
-        self._print(f"epoch {status.epoch}, {status.updates} updates, {speed:.1f}/s, "
-                    f"{clock_time(loop.seconds)}: {metrics_line(loop)}")
+        self._print(
+            f"epoch {status.epoch}, {status.updates} updates, {speed:.1f}/s, "
+            f"{clock_time(loop.seconds)}: {metrics_line(loop)}"
+        )
 
     def after_phase(self, loop: MainLoop) -> None:
         """Say why the phase has ended."""
@@ -122,8 +129,10 @@ def metrics_line(loop: MainLoop) -> str:
             parts.append(f"{title} {-row[name]:.3f}")
     if status.best_valid is not None:
         waited = status.epoch - max(status.best_epoch, status.phase_start)
-        parts.append(f"best {-status.best_valid:.3f} (epoch {status.best_epoch}, "
-                     f"patience {waited}/{loop.phase.patience})")
+        parts.append(
+            f"best {-status.best_valid:.3f} (epoch {status.best_epoch}, "
+            f"patience {waited}/{loop.phase.patience})"
+        )
     return ", ".join(parts)
 
 
@@ -139,5 +148,6 @@ def _writer(folder: str) -> Any:
             return importlib.import_module(name).SummaryWriter(folder)
         except ImportError:
             continue
-    raise SetupError("--tensorboard needs a package that writes TensorBoard logs: "
-                     "pip install tensorboardX")
+    raise SetupError(
+        "--tensorboard needs a package that writes TensorBoard logs: pip install tensorboardX"
+    )

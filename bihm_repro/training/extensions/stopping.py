@@ -18,8 +18,7 @@ from bihm_repro.training.extensions import Extension
 if TYPE_CHECKING:
     from bihm_repro.training.main_loop import MainLoop
 
-__all__ = ["EpochLimit", "Patience", "PauseAfter", "Interruption", "FiniteMetrics",
-           "non_finite"]
+__all__ = ["EpochLimit", "Patience", "PauseAfter", "Interruption", "FiniteMetrics", "non_finite"]
 
 
 class EpochLimit(Extension):
@@ -109,10 +108,14 @@ def non_finite(loop: MainLoop, what: str) -> InputError:
     """Return the error for a metric that is not finite: where, what is kept, what to try."""
     status = loop.log.status
     phase = loop.phase
-    kept = f"the best model (epoch {status.best_epoch}) is kept" if loop.best is not None else (
-        "no epoch was over yet")
+    kept = (
+        f"the best model (epoch {status.best_epoch}) is kept"
+        if loop.best is not None
+        else ("no epoch was over yet")
+    )
     return InputError(
         f"{what} is not a finite number by update {status.updates} (phase {status.phase}, epoch "
         f"{status.epoch + 1}); {kept}, and so is the last good state; try a lower rate, --set "
         f"phases.{status.phase}.learning_rate={phase.rate_at(status.phase_epoch) / 3:.2g}, or "
-        "--set training.clip_norm=100, in a new folder (--out) or with --fresh")
+        "--set training.clip_norm=100, in a new folder (--out) or with --fresh"
+    )
