@@ -56,4 +56,4 @@ def _in_a_run_folder(case: Case) -> str:
     return "accepted"
 
 
-GROUP = Group("recipes", 1.5, _prepare, _attack)
+GROUP = Group("recipes", 2.0, _prepare, _attack)

@@ -81,4 +81,4 @@ def _prepare(folder: Path) -> None:
     return None
 
 
-GROUP = Group("records", 1.5, _prepare, _attack)
+GROUP = Group("records", 2.0, _prepare, _attack)

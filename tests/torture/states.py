@@ -48,4 +48,4 @@ def _attack(paused: list[Path], case: Case) -> str:
     return "resumed"
 
 
-GROUP = Group("states", 1.0, _prepare, _attack)
+GROUP = Group("states", 0.8, _prepare, _attack)
