@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 import time
 
@@ -42,6 +43,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.case is not None and len(args.group or ()) != 1:
         parser.error("--case needs one --group")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that folders are removed
     names = args.group or MODULES
     groups = [importlib.import_module(f"tests.torture.{MODULES[name]}").GROUP for name in names]
     end, cases, kills, failures = time.monotonic() + args.time, 0, 0, 0
