@@ -86,7 +86,7 @@ def read_arrays(
         if not os.stat(path).st_size:
             raise InputError("is damaged or cut short (it is empty)")
         with zipfile.ZipFile(path) as archive:
-            entries = _entries(archive)
+            entries = _entries(archive, _stated_number(path))
             headers = {name: _header(archive, info) for name, info in entries.items()}
             if check is not None:
                 check(headers)
@@ -125,11 +125,19 @@ def fingerprint_of(values: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+def _stated_number(path: str | os.PathLike[str]) -> int:
+    """Return how many entries the end of the archive says there are; zipfile does not compare."""
+    with open(path, "rb") as handle:
+        handle.seek(-22, os.SEEK_END)
+        end = handle.read()
+    return int.from_bytes(end[10:12], "little") if end.startswith(b"PK\5\6") else -1
+
+
+def _entries(archive: zipfile.ZipFile, number: int) -> dict[str, zipfile.ZipInfo]:
     infos = archive.infolist()
     names = [info.filename[:-4] for info in infos if info.filename.endswith(".npy")]
-    if not infos:
-        raise InputError("is damaged: it holds no arrays")
+    if not infos or number != min(len(infos), 0xFFFF):
+        raise InputError(f"is damaged: its directory lists {len(infos)} arrays, its end {number}")
     if len(set(names)) != len(infos) or len(infos) > ENTRIES:
         raise InputError("is damaged: its entries are not arrays with names of their own")
     for info in infos:

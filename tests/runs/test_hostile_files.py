@@ -165,7 +165,19 @@ def test_an_archive_whose_directory_is_lost_is_not_an_empty_model(tmp_path):
     # The last record says: no entries, a directory of no bytes, at the place of this record.
     place = content.rfind(b"PK\x05\x06")
     path.write_bytes(content[: place + 8] + struct.pack("<HHIIH", 0, 0, 0, place, 0))
-    with pytest.raises(InputError, match="it holds no arrays"):
+    with pytest.raises(InputError, match="lists 0 arrays, its end 0"):
+        read_arrays(path)
+
+
+def test_an_entry_that_swallows_the_others_is_noticed(tmp_path):
+    path = tmp_path / "m.npz"
+    np.savez(path, a=np.ones(3), b=np.zeros(3))
+    content = bytearray(path.read_bytes())
+    content[content.find(CENTRAL) + 33] = 32  # the first entry now has a comment of 8 KiB
+    path.write_bytes(content)
+    with zipfile.ZipFile(path) as swallowed:
+        assert len(swallowed.infolist()) == 1
+    with pytest.raises(InputError, match="lists 1 arrays, its end 2"):
         read_arrays(path)
 
 

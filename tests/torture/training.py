@@ -60,7 +60,7 @@ class _Update:
         self.model, self.draw = model, draw
         self.mean = np.zeros(3)
 
-    def run(self, batches: list[np.ndarray]) -> list[dict[str, float]]:
+    def many(self, batches: list[np.ndarray]) -> list[dict[str, float]]:
         return [self._step(x) for x in batches]
 
     def _step(self, x: np.ndarray) -> dict[str, float]:
