@@ -215,7 +215,7 @@ def test_bad_options_are_one_line(run, capsys, arguments, message):
 
 
 def test_other_data_and_other_files_are_refused_and_nothing_is_written(tmp_path, capsys):
-    """Data imported anew under the old name, or an archive that is no model."""
+    """Data imported again under the old name, or an archive that is no model."""
     rows = np.random.default_rng(0).integers(0, 2, (40, 16))
     np.save(tmp_path / "rows.npy", rows)
     data, out = str(tmp_path / "data"), tmp_path / "run"

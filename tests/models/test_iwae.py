@@ -64,7 +64,7 @@ def test_one_sample_is_the_sampled_bound_of_the_vae():
 
 
 def test_more_samples_tighten_the_bound():
-    """The expected bound rises with K, the same parameters at hand."""
+    """The expected bound rises with K for the same parameters."""
     model = tiny(dtype="float32")
     x = np.tile(states(3), (300, 1))
     log_r = LogWeights(model, 0)(x, 64, 0)
