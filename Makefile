@@ -95,6 +95,11 @@ figures: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest
 
+# Sweeps with killed workers, training on several devices and hosts, scikit-learn's checks: half an
+# hour or more on two cores.
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
 # Damaged files, faults at every file operation, kills, hostile servers and names; see SECURITY.md.
 torture: $(READY)
 	$(BIN)/python -m tests.torture --time $(TIME) --seed $(SEED)
