@@ -58,7 +58,7 @@ REPRODUCE = $(BIN)/bihm reproduce $(1) --jobs $(JOBS) $(if $(BUDGET),--budget $(
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(ENGINE),cluster,test]'
 
-.PHONY: help setup doctor data mnist uci-tables tables figures test torture lint bench docs pretrained clean
+.PHONY: help setup doctor data mnist uci-tables tables figures test test-slow torture lint bench docs pretrained clean
 
 help:
 	@sed -n '2,12s/^# \{0,1\}//p' Makefile
