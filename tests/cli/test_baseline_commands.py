@@ -97,9 +97,9 @@ def test_recipes_of_reweighted_wake_sleep_are_the_papers():
 
 
 def test_recipe_of_the_vae_is_the_papers():
-    """Two layers of 500 each side, 100 latents, N(0, 0.1^2) weights, biases 0, rate 3e-3."""
+    """Two layers of 500 each side, 100 latents, N(0, 0.1^2) weights, biases 0, K = 1."""
     recipe = Recipe.load(find_recipe("vae/mnist"))
     model = recipe.model
     assert (model.layers, model.hidden, model.activation) == ((100,), (500, 500), "relu")
     assert (model.weights, model.weights_scale, model.bias) == ("gaussian", 0.1, 0.0)
-    assert recipe.phases[0].learning_rate == 3e-3 and recipe.phases[0].samples == 1
+    assert recipe.phases[0].samples == 1 and recipe.training.l1 == 0

@@ -115,8 +115,7 @@ def test_overrides_reach_every_section():
     [
         (
             "model.kind=bihn",
-            "r.toml: model.kind = 'bihn': must be one of "
-            f"{', '.join(kinds())} (did you mean 'bihm'?)",
+            "r.toml: model.kind = 'bihn': must be one of KINDS (did you mean 'bihm'?)",
         ),
         ("seed=-1", "r.toml: seed = -1: must be an integer, 0 or more and below 2**63"),
         ("training.l1=nan", "r.toml: training.l1 = nan: must be a finite number, 0 or more"),
@@ -159,7 +158,7 @@ def test_overrides_reach_every_section():
     ],
 )
 def test_a_bad_value_is_named_with_what_is_allowed(override, message):
-    assert error_of(override, seed=0) == message
+    assert error_of(override, seed=0) == message.replace("KINDS", ", ".join(kinds()))
 
 
 def test_an_unknown_setting_is_named_with_its_neighbour():

@@ -299,7 +299,7 @@ def test_estimate_is_that_of_the_state_on_the_page(tiny_page):
         exact = np.logaddexp.reduce(log_q + log_w)
         relative = np.exp(np.logaddexp.reduce(log_q + 2 * log_w) - 2 * exact) - 1
         error = np.sqrt(relative / 200000) / power
-        assert found[name] == pytest.approx(exact / power, abs=4 * error), name
+        assert found[name] == pytest.approx(float(exact / power), abs=float(4 * error)), name
         assert error < 0.1  # or any estimate would pass
 
 
