@@ -203,8 +203,13 @@ def chart(content: dict, path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="lower center", fontsize=8, frameon=False, ncol=min(len(labels), 7)
+        handles,
+        labels,
+        loc="lower center",
+        fontsize=8,
+        frameon=False,
+        ncol=min(len(labels), max(3, int(figure.get_size_inches()[0] / 1.8))),
     )
-    figure.tight_layout(rect=(0, 0.07, 1, 1))
+    figure.tight_layout(rect=(0, 0.12, 1, 1))
     figure.savefig(path, dpi=150)
     plt.close(figure)
