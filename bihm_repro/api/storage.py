@@ -20,6 +20,7 @@ from bihm_repro.recipes.extends import suggestion
 from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.parameters import Parameters, read_parameters, write_parameters
+from bihm_repro.samplers.base import check_sizes
 
 if TYPE_CHECKING:
     from bihm_repro.api.model import Model
@@ -142,21 +143,23 @@ def _filled(
         model._set_fitted(
             recipe, Trained(dict(values), rows, int(values.meta.get("data_dim") or 0)), names
         )
-        _check_sizes(model, recipe)
+        _check_sizes(model, values.meta.get("data_dim"))
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
     model.trained_ = trained
     return model
 
 
-def _check_sizes(model: Any, recipe: Recipe) -> None:
+def _check_sizes(model: Any, data_dim: int | None) -> None:
     if registry.kind(model.kind).sampler is None:
         model.symbolic  # noqa: B018 (setting its values checks them)
-        return
-    sizes = getattr(model.sampler, "sizes", None)
-    if sizes is not None and tuple(sizes[1:]) != tuple(recipe.model.layers):
+    else:
+        check_sizes(model.sampler, data_dim, model.settings.layers)
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and len(names) != model.n_features_in_:
         raise InputError(
-            f"its arrays have the latent layers {sizes[1:]}, its recipe {list(recipe.model.layers)}"
+            f"its meta has {len(names)} feature_names, its arrays have {model.n_features_in_} "
+            "observed units"
         )
 
 

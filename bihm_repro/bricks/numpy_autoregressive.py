@@ -159,8 +159,8 @@ class _NadeArrays(NumpyLayer):
         """Take ``b``, ``c``, ``R`` and ``V`` from ``arrays``."""
         self._bias, self._hidden_bias = (array_of(f"{name}.{v}", arrays, 1) for v in "bc")
         self._into, self._out = (array_of(f"{name}.{v}", arrays, 2) for v in "RV")
-        self.inputs, self.units = 0, len(self._bias)
-        _check(name, "R", self._into, (self.units, len(self._hidden_bias)))
+        self.inputs, self.units, self.hidden = 0, len(self._bias), len(self._hidden_bias)
+        _check(name, "R", self._into, (self.units, self.hidden))
         _check(name, "V", self._out, self._into.shape)
 
 
@@ -173,7 +173,7 @@ class NumpyNade(_NadeArrays):
         self._weights, self._hidden_weights = (array_of(f"{name}.{v}", arrays, 2) for v in "WU")
         self.inputs = len(self._weights)
         _check(name, "W", self._weights, (self.inputs, self.units))
-        _check(name, "U", self._hidden_weights, (self.inputs, len(self._hidden_bias)))
+        _check(name, "U", self._hidden_weights, (self.inputs, self.hidden))
 
     def given(self, x: np.ndarray | None = None) -> Conditional:
         """See :class:`NumpyLayer`."""

@@ -137,8 +137,9 @@ class NumpyBernoulli(NumpyLayer):
     def __init__(self, name: str, arrays: Mapping[str, np.ndarray], settings: Any = None) -> None:
         """Take ``W``, ``b`` and ``mlp.hidden{i}.W``, ``.b`` from ``arrays``."""
         self._weights, self._bias = linear(name, arrays)
-        self._features, inputs = mlp(name, arrays, getattr(settings, "activation", "relu"))
-        self.inputs, self.units = inputs or self._weights.shape[0], self._weights.shape[1]
+        features, self.units = self._weights.shape
+        activation = getattr(settings, "activation", "relu")
+        self._features, self.inputs = mlp(name, arrays, activation, features)
 
     def given(self, x: np.ndarray | None = None) -> Conditional:
         """See :class:`NumpyLayer`."""
@@ -191,9 +192,9 @@ def linear(name: str, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.
 
 
 def mlp(
-    name: str, arrays: Mapping[str, np.ndarray], activation: str
+    name: str, arrays: Mapping[str, np.ndarray], activation: str, features: int
 ) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
-    """Return the map of the deterministic layers inside ``name``, and their inputs (0: none)."""
+    """Return the map by the deterministic layers of ``name`` to ``features``, and its inputs."""
     maps: list[tuple[np.ndarray, np.ndarray]] = []
     while f"{name}.mlp.hidden{len(maps)}.W" in arrays:
         maps.append(linear(f"{name}.mlp.hidden{len(maps)}", arrays))
@@ -201,10 +202,17 @@ def mlp(
         raise InputError(
             f"model.activation is {activation!r}: allowed are {', '.join(ACTIVATIONS)}"
         )
+    inputs = [*(len(weights) for weights, _ in maps), features]
+    for i, (weights, _) in enumerate(maps):
+        if weights.shape[1] != inputs[i + 1]:
+            raise InputError(
+                f"model: the array {name}.mlp.hidden{i}.W has shape {weights.shape}, expected "
+                f"{(inputs[i], inputs[i + 1])}; give the model.npz of a run"
+            )
 
     def apply(x: np.ndarray) -> np.ndarray:
         for weights, bias in maps:
             x = ACTIVATIONS[activation](x @ weights + bias)
         return x
 
-    return apply, len(maps[0][0]) if maps else 0
+    return apply, inputs[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from bihm_repro.errors import InputError
 from bihm_repro.ops.random_stream import RandomStream
 
-__all__ = ["Sampler"]
+__all__ = ["Sampler", "check_sizes"]
 
 
 class Sampler(ABC):
@@ -22,10 +22,12 @@ class Sampler(ABC):
     __init__(values, settings) : takes the arrays of a ``model.npz`` by name, and the fields of a
         recipe's ``model`` section (None for their defaults); an InputError names a wrong array
     data_dim : the number of observed units
+    sizes : the sizes of x, h_1, ..., h_L, where there are such layers
     sample : see there
     """
 
     data_dim: int
+    sizes: Sequence[int] = ()
 
     @abstractmethod
     def __init__(self, values: Mapping[str, np.ndarray], settings: Any = None) -> None:
@@ -48,3 +50,16 @@ class Sampler(ABC):
         ``samples`` samples of the layers below.
         """
         raise InputError(f"{type(self).__name__}: this kind of model has no q(h|x)")
+
+
+def check_sizes(sampler: Sampler, data_dim: int | None, layers: Sequence[int]) -> None:
+    """Refuse arrays of other sizes than the file's ``data_dim`` (None: not known) and recipe."""
+    if data_dim is not None and data_dim != sampler.data_dim:
+        raise InputError(
+            f"its meta has data_dim = {data_dim}, its arrays have {sampler.data_dim} observed units"
+        )
+    if sampler.sizes and list(sampler.sizes[1:]) != list(layers):
+        raise InputError(
+            f"its arrays have the latent layers {list(sampler.sizes[1:])}, its recipe "
+            f"{list(layers)}"
+        )

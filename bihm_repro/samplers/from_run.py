@@ -14,7 +14,7 @@ from bihm_repro.errors import InputError
 from bihm_repro.models import registry
 from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.runs.layout import RunDirectory
-from bihm_repro.samplers.base import Sampler
+from bihm_repro.samplers.base import Sampler, check_sizes
 from bihm_repro.samplers.helmholtz import HelmholtzSampler
 from bihm_repro.samplers.images import parse_shape
 
@@ -29,7 +29,9 @@ def sampler_of(folder: RunDirectory) -> Sampler:
         raise InputError(f"{folder.path}: a {model.kind} model cannot be sampled")
     values = folder.read_model()
     try:
-        return resolve(found)(values, model)
+        sampler = resolve(found)(values, model)
+        check_sizes(sampler, values.meta.get("data_dim"), model.layers)
+        return sampler
     except InputError as error:
         raise InputError(f"{folder.file('model.npz')}: {error}") from None
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.bricks.numpy_layer import NumpyBernoulli, linear, mlp
+from bihm_repro.errors import InputError
 from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.samplers.base import Sampler
 
@@ -25,11 +26,17 @@ class _GaussianLayer:
     """N(m(h), exp(v(h))), m and v linear in the features of deterministic layers."""
 
     def __init__(self, name: str, values: Mapping[str, np.ndarray], activation: str) -> None:
-        self._features, inputs = mlp(name, values, activation)
         self._mean, self._log_variance = (
             linear(f"{name}.{part}", values) for part in ("mean", "log_variance")
         )
-        self.inputs = inputs or len(self._mean[0])
+        shapes = [weights.shape for weights, _ in (self._mean, self._log_variance)]
+        if shapes[0] != shapes[1]:
+            raise InputError(
+                f"model: the arrays {name}.mean.W and {name}.log_variance.W have shapes "
+                f"{shapes[0]} and {shapes[1]}, which do not agree; give the model.npz of a run"
+            )
+        features, self.units = shapes[0]
+        self._features, self.inputs = mlp(name, values, activation, features)
 
     def mean(self, h: np.ndarray) -> np.ndarray:
         """Return the mean for each row of ``h`` (n, inputs)."""
@@ -56,12 +63,18 @@ class GaussianSampler(Sampler):
         self._layers: list[_GaussianLayer] = []
         while any(name.startswith(f"p{len(self._layers) + 1}.") for name in values):
             self._layers.append(_GaussianLayer(f"p{len(self._layers) + 1}", values, activation))
-        inputs = [self._data.inputs, *(layer.inputs for layer in self._layers)]
-        self.latents, self.data_dim = inputs[-1], self._data.units
+        self.data_dim = self._data.units
+        self.sizes = [self.data_dim, self._data.inputs, *(item.inputs for item in self._layers)]
+        for level, layer in enumerate(self._layers, 1):
+            if layer.units != self.sizes[level]:
+                raise InputError(
+                    f"model: layer p{level} has {layer.units} units, expected "
+                    f"{self.sizes[level]}, the inputs of p{level - 1}; give the model.npz of a run"
+                )
 
     def sample(self, n: int, random: RandomStream) -> tuple[np.ndarray, np.ndarray]:
         """See ``Sampler.sample``."""
-        h = random.normal((n, self.latents))
+        h = random.normal((n, self.sizes[-1]))
         for layer in reversed(self._layers):
             h = layer.sample(h, random)
         conditional = self._data.given(h)
@@ -73,6 +86,12 @@ class GaussianSampler(Sampler):
     ) -> np.ndarray:
         """See ``Sampler.posterior_means``."""
         below = [_GaussianLayer(f"q{i}", self._values, self._activation) for i in range(level)]
+        for i, layer in enumerate(below):
+            if (layer.inputs, layer.units) != tuple(self.sizes[i : i + 2]):
+                raise InputError(
+                    f"model: layer q{i} has {layer.inputs} inputs and {layer.units} units, "
+                    f"expected {self.sizes[i]} and {self.sizes[i + 1]}; give the model.npz of a run"
+                )
         draws = 1 if level == 1 else samples
         total = np.zeros(())
         for _ in range(draws):

@@ -20,7 +20,7 @@ class NadeSampler(Sampler):
     def __init__(self, values: Mapping[str, np.ndarray], settings: Any = None) -> None:
         """Take the arrays ``p0.b``, ``p0.c``, ``p0.R`` and ``p0.V``."""
         self._p = NumpyNadePrior("p0", values, settings)
-        self.data_dim = self._p.units
+        self.data_dim, self.sizes = self._p.units, (self._p.units, self._p.hidden)
 
     def sample(self, n: int, random: RandomStream) -> tuple[np.ndarray, np.ndarray]:
         """See ``Sampler.sample``."""

@@ -120,3 +120,22 @@ def test_a_saved_model_with_a_wrong_record_is_refused(tmp_path, field, value):
     storage.write_parameters(path, values, {**values.meta, field: value})
     with pytest.raises(InputError, match="mine.npz: (its meta is not that of|a recipe is a table)"):
         load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"data_dim": 150}, "its meta has data_dim = 150, its arrays have 112 observed units"),
+        ({"layers": [100, 50]}, "its arrays have the latent layers .*, its recipe \\[100, 50\\]"),
+        ({"feature_names": ["a", "b"]}, "its meta has 2 feature_names, its arrays have 112"),
+    ],
+)
+def test_a_saved_model_whose_sizes_disagree_is_refused(tmp_path, change, said):
+    values = storage.read_parameters(storage.PRETRAINED / "mushrooms.npz")
+    assert values["p0.W"].shape == (150, 112)  # so 150 is the size of some array
+    recipe = dict(values.meta["recipe"])
+    recipe["model"] = {**recipe["model"], **{k: v for k, v in change.items() if k == "layers"}}
+    path = tmp_path / "mine.npz"
+    storage.write_parameters(path, values, {**values.meta, "recipe": recipe, **change})
+    with pytest.raises(InputError, match=f"mine.npz: {said}"):
+        load_model(path)

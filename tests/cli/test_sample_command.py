@@ -264,6 +264,43 @@ def test_gaussian_decoder_refuses_what_it_cannot_read():
         GaussianSampler(arrays)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "said"),
+    [
+        ("p1.log_variance", (5, 3), "p1.mean.W and p1.log_variance.W have shapes"),
+        ("p1.mlp.hidden0", (2, 5), r"p1.mlp.hidden0.W has shape \(2, 5\), expected \(2, 4\)"),
+        ("p0.mlp.hidden0", (3, 5), r"p0.mlp.hidden0.W has shape \(3, 5\), expected \(3, 4\)"),
+        ("p0.mlp.hidden0", (2, 4), "layer p1 has 3 units, expected 2, the inputs of p0"),
+    ],
+)
+def test_gaussian_decoder_refuses_sizes_that_disagree(name, shape, said):
+    arrays = gaussian_arrays(np.random.default_rng(0))
+    arrays[f"{name}.W"], arrays[f"{name}.b"] = np.zeros(shape), np.zeros(shape[1])
+    with pytest.raises(InputError, match=said):
+        GaussianSampler(arrays)
+
+
+def test_gaussian_encoder_refuses_sizes_that_disagree():
+    arrays = gaussian_arrays(np.random.default_rng(0))
+    for part in ("mean", "log_variance"):
+        arrays[f"q0.{part}.W"], arrays[f"q0.{part}.b"] = np.zeros((16, 2)), np.zeros(2)
+    with pytest.raises(InputError, match="q0 has 16 inputs and 2 units, expected 16 and 3"):
+        GaussianSampler(arrays).posterior_means(np.zeros((1, 16)), 1, 1, RandomStream(0, "test"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "meta", "said"),
+    [
+        ((16, 5, 4), {}, r"latent layers \[5, 4\], its recipe \[5, 3\]"),
+        ((16, 5, 3), {"data_dim": 5}, "meta has data_dim = 5, its arrays have 16 observed units"),
+    ],
+)
+def test_a_model_of_other_sizes_than_its_recipe_is_refused(bars_run, sizes, meta, said):
+    bars_run.write_model(random_parameters(sizes, seed=0), meta)
+    with pytest.raises(InputError, match=f"model.npz: its .*{said}"):
+        call(sample, bars_run.path)
+
+
 def test_defaults_on_the_command_line_are_those_of_the_sampler():
     parser = argparse.ArgumentParser()
     sample.add_arguments(parser)
