@@ -70,6 +70,7 @@ def write_run(
     epochs: int = 0,
     dim: int = 0,
     extra: str = "",
+    best_valid: float = -10.0,
 ) -> Path:
     """Write a run folder: recipe, status, and a log, model and evaluation where asked for."""
     folder = results / name
@@ -87,7 +88,7 @@ def write_run(
                 "epochs": 20,
                 "updates": updates,
                 "seconds": 90.0,
-                "best_valid": -10.0,
+                "best_valid": best_valid,
                 "engine": "theano 1.1.2",
                 "commit": "0123456789abcdef",
             }

@@ -14,7 +14,11 @@ __all__ = ["HELP", "add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument(
-        "groups", nargs="*", default=["all"], metavar="GROUP", help="uci, mnist, ess, runs or all"
+        "groups",
+        nargs="*",
+        default=["all"],
+        metavar="GROUP",
+        help="uci, mnist, ess, contest, runs or all",
     )
     parser.add_argument("--results", default="results", help="the folder of the run folders")
     parser.add_argument("--out", help="where .md, .csv and .tex are written (RESULTS/tables)")

@@ -14,6 +14,7 @@ from bihm_repro.report.figures.curves import learning_curves
 from bihm_repro.report.figures.samples import FACES, model_run
 from bihm_repro.report.footnotes import comparable, marks_of, notes_for
 from bihm_repro.report.methods import evaluation_of, method_of, negative_log_likelihood, nll_value
+from bihm_repro.report.tables.contest import contest_entries, without_contest
 from bihm_repro.report.tables.mnist import MNIST, RESAMPLED, mnist_run
 from bihm_repro.report.tables.runs import active_units
 from bihm_repro.report.tables.table import Cell, Column, Table, to_markdown
@@ -279,9 +280,38 @@ CLAIMS: tuple[Callable[[Sequence[Run]], Claim | list[Claim]], ...] = (
 )
 
 
+def _contest(runs: Sequence[Run]) -> list[Claim]:
+    """The comparison with RWS where both have the same schedule and grid of penalties."""
+    texts = ("With one schedule for both, BiHM is better than RWS (UCI)",
+             "With one schedule for both, BiHM prefers deeper models than RWS (UCI)")  # fmt: skip
+    entries = contest_entries(runs)
+    sets = [name for name in paper.UCI_BY_NAME if any(key[0] == name for key in entries)]
+    best, depth, names = {}, {}, []
+    for name in sets:
+        found = {key[1:]: entry for key, entry in entries.items() if key[0] == name}
+        if len(found) < 4:
+            continue
+        lowest = {method: min(entry.mean for (_, other), entry in found.items() if other == method)
+                  for method in ("BiHM", "RWS")}  # fmt: skip
+        best[name] = round(lowest["BiHM"] - lowest["RWS"], 2)
+        depth[name] = {method: round(found["deep", method].mean - found["shallow", method].mean, 2)
+                       for method in ("BiHM", "RWS")}  # fmt: skip
+        names += [run.name for entry in found.values() for run in entry.runs[:1]]
+    better = {name: gap <= 0 for name, gap in best.items()}
+    deeper = {name: gaps["BiHM"] <= gaps["RWS"] for name, gaps in depth.items()}
+    shown = {name: f"{gaps['BiHM']:+.2f} (RWS {gaps['RWS']:+.2f})" for name, gaps in depth.items()}
+    return [
+        _counted(
+            texts[0], better, {name: f"{gap:+.2f}" for name, gap in best.items()}, tuple(names)
+        ),
+        _counted(texts[1], deeper, shown, tuple(names)),
+    ]
+
+
 def all_claims(runs: Sequence[Run]) -> list[Claim]:
     """Return every claim with its outcome in ``runs``."""
-    found = [claim(runs) for claim in CLAIMS]
+    others = without_contest(runs)
+    found = [claim(others) for claim in CLAIMS] + [_contest(runs)]
     return [one for part in found for one in (part if isinstance(part, list) else [part])]
 
 

@@ -406,7 +406,7 @@ def test_written_in_three_formats(runs, tmp_path):
 
 
 def test_unknown_group_is_refused():
-    with pytest.raises(InputError, match="'moon'.*uci, mnist, ess, runs, all"):
+    with pytest.raises(InputError, match="'moon'.*uci, mnist, ess, contest, runs, all"):
         build_tables([], ["moon"])
 
 

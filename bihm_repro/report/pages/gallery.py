@@ -27,6 +27,7 @@ from bihm_repro.report.footnotes import comparable, marks_of, notes_for
 from bihm_repro.report.methods import method_of, negative_log_likelihood
 from bihm_repro.report.pages import MEDIA, data_url, render
 from bihm_repro.report.tables import mnist, uci
+from bihm_repro.report.tables.contest import contest_table, without_contest
 from bihm_repro.report.tables.runs import runs_table, seeds_table
 from bihm_repro.report.tables.table import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.runs.reader import Run
@@ -85,29 +86,35 @@ def build_gallery(
         seeds_table,
         mnist.samples_table,
         mnist.mnist_others_table,
+        contest_table,
     )
     shown = {"Tables": True, "Claims": True, "Figures": figures or missing, "Samples": pictures,
              "Speed": speed.is_file(), "Runs": True}  # fmt: skip
     evaluated = sum(run.evaluation is not None for run in runs)
+    others = without_contest(runs)
     return render(
         "gallery.html",
         title="Bidirectional Helmholtz Machines, reproduced",
         summary=f"{len(runs)} runs, {evaluated} of them evaluated. Every number of ours comes "
-        f"from the evaluation.json of a run. {uci.summary_line(runs)}",
+        f"from the evaluation.json of a run. {uci.summary_line(others)}",
         demo=link(demo) if demo.is_file() else None,
         parts=[name for name, content in shown.items() if content],
         hero=figures.pop("samples", None),
-        headline=_headline(runs),
-        tables=[build(runs) for build in (uci.uci_table, mnist.mnist_table, mnist.ess_table)],
-        folded=[table for build in folded if (table := build(runs)).rows],
+        headline=_headline(others),
+        tables=[build(others) for build in (uci.uci_table, mnist.mnist_table, mnist.ess_table)],
+        folded=[
+            table
+            for build in folded
+            if (table := build(runs if build is contest_table else others)).rows
+        ],
         claims=claims_table(runs),
         figures=list(figures.values()),
         missing_figures=missing,
         pictures=pictures,
         speed=_speed(speed, link) if speed.is_file() else None,
-        runs_table=runs_table(runs),
+        runs_table=runs_table(others),
         complaints=complaints,
-        runs=[_run(run, link) for run in runs],
+        runs=[_run(run, link) for run in others],
         version=__version__,
     )
 

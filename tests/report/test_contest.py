@@ -1,0 +1,94 @@
+"""The contest of methods and architectures, from run folders with known numbers."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic_runs import evaluation, write_run
+
+from bihm_repro.report.claims import all_claims
+from bihm_repro.report.paper import UCI_BY_NAME
+from bihm_repro.report.tables import build_tables
+from bihm_repro.report.tables.contest import contest_entries, contest_summary, contest_table
+from bihm_repro.runs.reader import read_runs
+
+
+def add(results, method, architecture, values, *, l1=0.01, valid=-10.0, dataset="adult", name=""):
+    """One run per seed; a value of None leaves the run without an evaluation."""
+    entry = UCI_BY_NAME[dataset]
+    for seed, value in enumerate(values):
+        write_run(
+            results,
+            f"contest/{name or f'{dataset}-{method}-{architecture}'}-{l1:g}-seed{seed}",
+            dataset,
+            kind=method,
+            layers=entry.bihm_layers if architecture == "deep" else entry.rws_layers,
+            seed=seed,
+            best_valid=valid,
+            evaluated=None if value is None else evaluation(-value, star=method == "bihm"),
+            extra=f"[training]\nl1 = {l1}\n",
+        )
+
+
+@pytest.fixture
+def results(tmp_path):
+    add(tmp_path, "bihm", "deep", [13.0, 13.2, 13.4])
+    add(tmp_path, "rws", "deep", [14.0, 14.1, 14.2])
+    add(tmp_path, "bihm", "shallow", [13.1, 13.2, 13.3])
+    add(tmp_path, "rws", "shallow", [12.0, 12.1, 12.2])
+    return tmp_path
+
+
+def rows(results):
+    table = contest_table(read_runs(results)[0])
+    keys = [column.key for column in table.columns]
+    return {row[1].value: dict(zip(keys, row)) for row in table.rows}
+
+
+def test_mean_and_spread_over_seeds(results):
+    row = rows(results)["deep"]
+    assert row["bihm_nll_p"].text == "13.20 ± 0.20"
+    assert row["rws_nll_p"].text == "14.10 ± 0.10"
+    assert row["difference"].text == "-0.90"
+    assert row["bihm_seeds"].value == 3
+    assert row["sizes"].value == "100, 70, 50, 25"
+
+
+def test_validation_chooses_the_penalty_and_not_the_test_set(results):
+    add(results, "bihm", "deep", [1.0], l1=0.1, valid=-11.0)
+    add(results, "bihm", "deep", [15.0, 15.0], l1=0.001, valid=-9.0)
+    entry = contest_entries(read_runs(results)[0])["adult", "deep", "BiHM"]
+    assert (entry.l1, entry.mean, entry.trials, len(entry.runs)) == (0.001, 15.0, 3, 2)
+
+
+def test_a_chosen_penalty_without_an_evaluation_gives_no_entry(results):
+    add(results, "bihm", "deep", [None], l1=0.1, valid=-9.0)
+    assert ("adult", "deep", "BiHM") not in contest_entries(read_runs(results)[0])
+
+
+def test_differences_within_two_standard_errors_count_as_none(results):
+    assert contest_summary(read_runs(results)[0]) == [
+        "BiHM against RWS, deep layers: better on adult.",
+        "BiHM against RWS, shallow layers: worse on adult.",
+        "BiHM, deep against shallow layers: no difference on adult.",
+        "RWS, deep against shallow layers: worse on adult.",
+    ]
+
+
+def test_runs_of_the_contest_are_in_no_other_table(results):
+    runs, _ = read_runs(results)
+    for table in build_tables(runs):
+        text = [cell.text for row in table.rows for cell in row]
+        assert any("13.20" in cell for cell in text) == (table.name == "contest"), table.name
+
+
+def test_claims_of_the_contest(results):
+    claims = {claim.text: claim for claim in all_claims(read_runs(results)[0])}
+    better = claims["With one schedule for both, BiHM is better than RWS (UCI)"]
+    assert (better.outcome, better.numbers) == ("does not hold", "0 of 1: adult +1.10")
+    deeper = claims["With one schedule for both, BiHM prefers deeper models than RWS (UCI)"]
+    assert (deeper.outcome, deeper.numbers) == ("holds", "1 of 1: adult +0.00 (RWS +2.00)")
+
+
+def test_without_runs():
+    assert contest_table([]).rows == []
+    assert contest_summary([]) == []
