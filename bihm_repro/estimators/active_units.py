@@ -12,15 +12,21 @@ in nats: how much better the layer below is predicted than by its units' means a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from bihm_repro.ops.random_stream import RandomStream
+from bihm_repro.bricks.plugins import resolve
+from bihm_repro.models import registry
+from bihm_repro.ops.random_stream import RandomStream, random_rows
+from bihm_repro.recipes.recipe import ModelRecipe
 from bihm_repro.samplers.helmholtz import HelmholtzSampler
 
-__all__ = ["LayerActivity", "active_units"]
+__all__ = ["LayerActivity", "active_units", "layer_activity"]
 
+EXAMPLES = 1000
+"""Units are counted on so many random examples."""
 _VARIES = 0.1
 
 
@@ -50,6 +56,21 @@ def active_units(model: HelmholtzSampler, x: np.ndarray, seed: int = 0) -> list[
         )
         below = layer
     return found
+
+
+def layer_activity(
+    values: Mapping[str, np.ndarray], settings: ModelRecipe, x: np.ndarray, seed: int = 0
+) -> list[LayerActivity]:
+    """Return the activity of each layer on up to 1,000 random rows of ``x``.
+
+    The list is empty for a kind of model whose units cannot be counted.
+    """
+    kind = registry.kind(settings.kind)
+    if not kind.can(registry.Capability.ACTIVE_UNITS):
+        return []
+    assert kind.sampler is not None
+    rows = random_rows(x, min(EXAMPLES, len(x)), seed)
+    return active_units(resolve(kind.sampler)(values, settings), rows, seed)
 
 
 def _entropy(values: np.ndarray) -> float:

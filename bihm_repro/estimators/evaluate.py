@@ -14,6 +14,7 @@ from bihm_repro import __version__
 from bihm_repro.datasets.dataset import Dataset, load_dataset
 from bihm_repro.engine.symbolic import engine, version
 from bihm_repro.errors import InputError
+from bihm_repro.estimators.active_units import layer_activity
 from bihm_repro.estimators.annealing import estimate_log_z
 from bihm_repro.estimators.blocks import Compute, Estimator, ProgressFiles, here, run_estimator
 from bihm_repro.estimators.effective_sample_size import EffectiveSampleSizeEstimator
@@ -205,6 +206,9 @@ def evaluate_run(
         "finished": bool(status.get("finished")),
         **evaluate_model(model, x, settings, seed, compute, files),
     }
+    if layers := layer_activity(parameters, recipe.model, x, seed):
+        result["active_units"] = [layer.active for layer in layers]
+        result["information"] = [round(layer.information, 3) for layer in layers]
     result["seconds"] = round(time.perf_counter() - start, 1)
     if files:
         run.write_evaluation(result)

@@ -168,9 +168,9 @@ def _layers_used(runs: Sequence[Run]) -> Claim:
     text, run = "MNIST: all 12 layers are used", mnist_run(runs)
     if run is None:
         return Claim(text)
-    counts = active_units(run.log)
+    counts = active_units(run)
     if not counts:
-        return Claim(text, NOT_RUN, "no active units in the log", (run.name,))
+        return Claim(text, NOT_RUN, "active units were not counted", (run.name,))
     used = sum(count > 0 for count in counts)
     outcome = HOLDS if used == len(counts) else PARTLY
     active = ", ".join(map(str, counts))

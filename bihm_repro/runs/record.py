@@ -151,6 +151,11 @@ EVALUATION: dict[str, Rule] = {
     "log_z2": OBJECT,
     "log_z": OBJECT,
     "ess": OBJECT,
+    "active_units": SIZES,
+    "information": (
+        "a list of finite numbers",
+        lambda value: isinstance(value, list) and all(map(_is_number, value)),
+    ),
 }
 ESTIMATE: dict[str, Rule] = {
     "value": NUMBER,

@@ -105,6 +105,7 @@ def test_file_has_what_was_promised(evaluation):
         assert all(v["standard_error"] > 0 for v in figures.values())
     assert evaluation["log_z2"]["samples"] == 30000
     assert evaluation["ess"]["samples"] == 500
+    assert len(evaluation["active_units"]) == len(evaluation["information"]) == 2
     star = evaluation["samples"]["200"]["log_p_star"]["value"]
     tilde = evaluation["samples"]["200"]["log_p_tilde_star"]["value"]
     assert star == pytest.approx(tilde - evaluation["log_z2"]["value"])
@@ -126,6 +127,15 @@ def test_an_independent_program_agrees(run, evaluation):
     w = np.exp(log_r / 2)
     ess = 100 * (w.sum(axis=1) ** 2 / (w**2).sum(axis=1)).mean() / 200
     assert evaluation["ess"]["p_star"]["value"] == pytest.approx(ess, abs=4)
+
+
+def test_active_units_are_those_of_bihm_layers(run, evaluation, capsys):
+    assert main(["layers", str(run), "--split", "test", "--examples", "500"]) == 0
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [int(words[2]) for words in printed] == evaluation["active_units"]
+    assert [float(words[3]) for words in printed] == pytest.approx(
+        evaluation["information"], abs=0.006
+    )
 
 
 def test_options_win_over_the_recipe(run, capsys):

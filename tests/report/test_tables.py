@@ -569,4 +569,8 @@ def test_other_depths_are_listed_with_their_active_units(results):
     (folder / "log.csv").write_text("updates,seconds,valid_log_p,active_units\n1,1,-99,20 3\n")
     row = cells(mnist_tables.mnist_others_table(read_runs(results)[0]), "mnist-2")
     assert row["layers"] == "30, 10" and row["active_units"] == "20, 3"
+    counted = evaluation(-95.0, active_units=[25, 4])
+    write_run(results, "mnist-3", "binarized_mnist", layers=(30, 10), evaluated=counted)
+    other = cells(mnist_tables.mnist_others_table(read_runs(results)[0]), "mnist-3")
+    assert other["active_units"] == "25, 4"
     assert row["estimate"] == "95.00 ± 0.05"

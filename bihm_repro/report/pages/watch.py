@@ -12,7 +12,7 @@ from bihm_repro.errors import InputError
 from bihm_repro.report.methods import method_of
 from bihm_repro.report.pages import data_url, render
 from bihm_repro.report.pages.gallery import curve_png, log_table
-from bihm_repro.report.tables.runs import active_units, training_state
+from bihm_repro.report.tables.runs import logged_units, training_state
 from bihm_repro.runs.reader import Run, read_run
 
 __all__ = ["build_watch"]
@@ -57,7 +57,7 @@ def _progress(run: Run) -> dict[str, Any]:
         "validation log p, last": _nats(last.get("valid_log_p")),
         "validation log p, best": _nats(best) + _epoch(status.get("best_epoch")),
         "training log p, last": _nats(last.get("train_log_p")),
-        "active units": ", ".join(map(str, active_units(log))),
+        "active units": ", ".join(map(str, logged_units(log))),
     }
     return {
         "name": run.name,

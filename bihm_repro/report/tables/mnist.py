@@ -122,7 +122,7 @@ def mnist_others_table(runs: Sequence[Run]) -> Table:
             estimate_cell(negative_log_likelihood(run, samples=1), marks=marks_of(run)),
             estimate_cell(negative_log_likelihood(run), marks=marks_of(run)),
             Cell(run.updates),
-            Cell(", ".join(map(str, active_units(run.log))) or None),
+            Cell(", ".join(map(str, active_units(run))) or None),
         ]
         for run in others
     ]

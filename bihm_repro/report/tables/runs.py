@@ -13,7 +13,7 @@ from bihm_repro.report.methods import method_of, negative_log_likelihood, nll_va
 from bihm_repro.report.tables.table import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.runs.reader import Estimate, Run, seed_groups
 
-__all__ = ["active_units", "runs_table", "seeds_table", "training_state"]
+__all__ = ["active_units", "logged_units", "runs_table", "seeds_table", "training_state"]
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
@@ -42,7 +42,13 @@ def runs_table(runs: Sequence[Run]) -> Table:
     return Table("runs", "Runs", columns, [_row(run) for run in runs], notes)
 
 
-def active_units(log: pd.DataFrame) -> list[int]:
+def active_units(run: Run) -> list[int]:
+    """Return the active units of each layer, from the data up: as evaluated, else as logged."""
+    evaluated = (run.evaluation or {}).get("active_units")
+    return evaluated if evaluated else logged_units(run.log)
+
+
+def logged_units(log: pd.DataFrame) -> list[int]:
     """Return the last logged numbers of active units, layer by layer from the data up."""
     measured = log["active_units"].dropna() if "active_units" in log else pd.Series()
     return [int(count) for count in str(measured.iloc[-1]).split()] if len(measured) else []

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from bihm_repro.bricks.plugins import resolve
-from bihm_repro.estimators.active_units import active_units
+from bihm_repro.estimators.active_units import layer_activity
 from bihm_repro.models import registry
-from bihm_repro.ops.random_stream import random_rows
 from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.training.extensions import Extension
 
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from bihm_repro.training.main_loop import MainLoop
 
 __all__ = ["ActiveUnits", "unit_counter"]
-
-EXAMPLES = 1000
 
 
 def unit_counter(
@@ -30,12 +26,9 @@ def unit_counter(
     kind = registry.kind(recipe.model.kind)
     if not (recipe.monitor.units_every and kind.can(registry.Capability.ACTIVE_UNITS)):
         return None
-    assert kind.sampler is not None
-    rows = random_rows(examples, min(EXAMPLES, len(examples)), recipe.seed)
-    sampler = resolve(kind.sampler)
     return lambda: [
         layer.active
-        for layer in active_units(sampler(model.get_values(), recipe.model), rows, recipe.seed)
+        for layer in layer_activity(model.get_values(), recipe.model, examples, recipe.seed)
     ]
 
 
