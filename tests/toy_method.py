@@ -47,6 +47,6 @@ register(
     Reinforce,
     title="REINFORCE",
     sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
-    capabilities={Capability.ANCESTRAL, Capability.ACTIVE_UNITS},
+    capabilities={Capability.SAMPLES, Capability.ACTIVE_UNITS},
     settings=("p_layer", "q_layer", "prior"),
 )

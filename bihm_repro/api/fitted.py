@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Fitted"]
 
 _NEEDS = {
-    "sample": Capability.ANCESTRAL,
+    "sample": Capability.SAMPLES,
     "inpaint": Capability.INPAINTING,
     "estimate_log_z2": Capability.LOG_Z2,
 }

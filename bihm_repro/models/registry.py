@@ -38,7 +38,7 @@ class Capability(Enum):
     LOG_Z2 = "2 log Z"
     LOG_Z = "log Z by annealed importance sampling"
     EXACT_LOG_P = "exact log p"
-    ANCESTRAL = "ancestral samples"
+    SAMPLES = "samples of p"
     GIBBS = "Gibbs sampling of p*"
     INPAINTING = "inpainting"
     ACTIVE_UNITS = "layers of binary units"
@@ -139,7 +139,7 @@ register(
     "bihm_repro.models.rws:ReweightedWakeSleep",
     title="RWS",
     sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
-    capabilities={Capability.ANCESTRAL, Capability.ACTIVE_UNITS},
+    capabilities={Capability.SAMPLES, Capability.ACTIVE_UNITS},
     settings=_LAYERS,
 )
 register(
@@ -147,7 +147,7 @@ register(
     "bihm_repro.models.vae:VariationalAutoencoder",
     title="VAE",
     sampler="bihm_repro.samplers.gaussian:GaussianSampler",
-    capabilities={Capability.ANCESTRAL},
+    capabilities={Capability.SAMPLES},
     settings=("hidden",),
     defaults=_GAUSSIAN,
 )
@@ -156,7 +156,7 @@ register(
     "bihm_repro.models.iwae:ImportanceWeightedAutoencoder",
     title="IWAE",
     sampler="bihm_repro.samplers.gaussian:GaussianSampler",
-    capabilities={Capability.ANCESTRAL},
+    capabilities={Capability.SAMPLES},
     settings=("hidden",),
     defaults=_GAUSSIAN,
 )
@@ -165,7 +165,7 @@ register(
     "bihm_repro.models.nvil:Nvil",
     title="NVIL",
     sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
-    capabilities={Capability.ANCESTRAL, Capability.ACTIVE_UNITS},
+    capabilities={Capability.SAMPLES, Capability.ACTIVE_UNITS},
     settings=_LAYERS,
 )
 register(
@@ -173,7 +173,7 @@ register(
     "bihm_repro.models.vimco:Vimco",
     title="VIMCO",
     sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
-    capabilities={Capability.ANCESTRAL, Capability.ACTIVE_UNITS},
+    capabilities={Capability.SAMPLES, Capability.ACTIVE_UNITS},
     settings=_LAYERS,
 )
 register(
@@ -181,13 +181,14 @@ register(
     "bihm_repro.models.nade:Nade",
     title="NADE",
     sampler="bihm_repro.samplers.nade:NadeSampler",
-    capabilities={Capability.EXACT_LOG_P, Capability.ANCESTRAL},
+    capabilities={Capability.EXACT_LOG_P, Capability.SAMPLES},
     defaults={"weights": "glorot", "bias": 0.0},
 )
 register(
     "rbm",
     "bihm_repro.models.rbm:RestrictedBoltzmannMachine",
     title="RBM",
-    capabilities={Capability.LOG_Z},
+    sampler="bihm_repro.samplers.rbm:RbmSampler",
+    capabilities={Capability.LOG_Z, Capability.SAMPLES},
     defaults={"weights": "glorot", "bias": 0.0},
 )

@@ -285,13 +285,14 @@ def test_a_vae_is_trained_sampled_and_transformed(xor):
 
 
 @pytest.mark.slow
-def test_a_kind_without_a_sampler_is_trained_saved_and_scored(xor, tmp_path):
+def test_a_kind_without_layers_is_trained_saved_scored_and_sampled(xor, tmp_path):
     model = RBM(layers=(3,), max_epochs=2, batch_size=50, verbose=0).fit(xor)
     model.save(tmp_path / "rbm.npz")
     again = load_model(tmp_path / "rbm.npz")
     assert again.n_features_in_ == 3 and again.score(xor[:5]) == model.score(xor[:5])
-    with pytest.raises(InputError, match="has no ancestral samples"):
-        again.sample(1)
+    assert again.sample(2).shape == (2, 3)
+    with pytest.raises(InputError, match="has no inpainting"):
+        again.inpaint(xor, np.array([True, False, False]))
 
 
 def test_package_has_no_other_names():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from exact import log_sum_exp, states
 from gradient_checks import assert_gradients_are_slopes, compiled
+from scipy.stats import chisquare
 
 from bihm_repro.engine.symbolic import T, function
 from bihm_repro.errors import InputError
@@ -13,7 +14,9 @@ from bihm_repro.estimators.annealing import estimate_log_z
 from bihm_repro.estimators.log_likelihood import estimate_log_likelihood
 from bihm_repro.models.rbm import RestrictedBoltzmannMachine
 from bihm_repro.ops.annealing import AnnealedWeights, annealed_log_weights
+from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.recipes.recipe import Phase, TrainingRecipe
+from bihm_repro.samplers.rbm import RbmSampler
 from bihm_repro.training.update import compile_update
 
 VISIBLE, HIDDEN = 5, 3
@@ -83,6 +86,18 @@ def test_updates_raise_the_exact_log_p_with_chains_that_go_on():
     assert before < -3.3 and after > -2.7
     assert chains.shape == (100, VISIBLE)
     assert (update.get_state()["rbm.chains"] != chains).any()
+
+
+def test_samples_have_the_exact_distribution():
+    model, n = machine(scale=1.0), 4000
+    x, means = RbmSampler(model.get_values()).sample(n, RandomStream(0, "test"))
+    log_p, _ = exact_by_both_layers(model)
+    codes = (x @ (2 ** np.arange(VISIBLE))[::-1]).astype(int)
+    codes_of_states = (states(VISIBLE) @ (2 ** np.arange(VISIBLE))[::-1]).astype(int)
+    found = np.bincount(codes, minlength=2**VISIBLE)[codes_of_states]
+    expected = n * np.exp(log_p)
+    assert chisquare(found, expected * n / expected.sum()).pvalue > 1e-3
+    assert means.mean(axis=0) == pytest.approx(x.mean(axis=0), abs=4 * 0.5 / np.sqrt(n))
 
 
 def exact_log_p_of(model):
