@@ -19,6 +19,7 @@ PAGES = {
     "results/tables/uci.md": "uci",
     "results/tables/mnist.md": "mnist",
     "results/tables/seeds.md": "seeds",
+    "results/tables/contest.md": "contest",
     "results/tables/runs.md": "runs",
     "CONTRIBUTING.md": "contributing",
     "CHANGELOG.md": "changelog",
