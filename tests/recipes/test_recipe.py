@@ -274,13 +274,23 @@ def test_phases_share_a_compiled_update_where_only_the_schedule_differs():
     assert Extended(added=True).compiled_key != Extended().compiled_key
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3, 6, 9])
-def test_an_ablation_differs_from_mnist_in_its_layers_alone(layers):
-    mnist = Recipe.load(find_recipe("mnist"))
-    ablation = Recipe.load(find_recipe(f"ablation/mnist-{layers}layers"))
-    assert ablation.changes(mnist) == {
-        "model.layers": (list(mnist.model.layers[:layers]), list(mnist.model.layers))
-    }
+DEPTHS = [f"mnist-{count}layers" for count in (1, 2, 3, 6, 9)]
+WITHOUT = [f"mnist-without{number}" for number in range(1, 12)]
+
+
+@pytest.mark.parametrize("name", [*DEPTHS, *WITHOUT])
+def test_an_ablation_differs_from_twelve_layers_in_its_layers_alone(name):
+    full = Recipe.load(find_recipe("ablation/mnist-12layers"))
+    ablation = Recipe.load(find_recipe(f"ablation/{name}"))
+    layers, number = list(full.model.layers), int("".join(filter(str.isdigit, name)))
+    kept = layers[: number - 1] + layers[number:] if "without" in name else layers[:number]
+    assert ablation.changes(full) == {"model.layers": (kept, layers)}
+
+
+def test_the_ablations_train_the_model_of_mnist_for_fewer_updates():
+    full, mnist = (Recipe.load(find_recipe(name)) for name in ("ablation/mnist-12layers", "mnist"))
+    assert full.model == mnist.model and full.training == mnist.training
+    assert sum(phase.max_epochs for phase in full.phases) == 32
 
 
 def write(folder, **files):
