@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fillings", type=int, default=3, help="independent fillings of each")
     parser.add_argument("--gibbs", type=int, default=100, metavar="STEPS", help="Gibbs steps")
     parser.add_argument("--gif", action="store_true", help="also an animated GIF for each mask")
+    parser.add_argument("--out", metavar="DIR", help="folder for the pictures (RUN/pictures)")
     add_gibbs_arguments(parser)
 
 

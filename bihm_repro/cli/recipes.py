@@ -42,19 +42,18 @@ def _list() -> None:
     from bihm_repro.recipes.extends import recipe_names
     from bihm_repro.recipes.recipe import Recipe, find_recipe
 
-    for name in recipe_names():
+    names = recipe_names()
+    width = max(map(len, names), default=0)
+    for name in names:
         try:
             recipe = Recipe.load(find_recipe(name))
         except InputError as error:
-            print(printable(f"{name:<24} cannot be read: {error}"))
+            print(printable(f"{name:<{width}}  cannot be read: {error}"))
             continue
-        sizes = "-".join(str(size) for size in recipe.model.layers)
-        print(
-            printable(
-                f"{name:<24} {recipe.title or recipe.dataset} "
-                f"({recipe.model.kind} {sizes}, {len(recipe.phases)} phases)"
-            )
-        )
+        sizes, count = "-".join(map(str, recipe.model.layers)), len(recipe.phases)
+        phases = f"{count} phase{'s' if count > 1 else ''}"
+        title = recipe.title or recipe.dataset
+        print(printable(f"{name:<{width}}  {title} ({recipe.model.kind} {sizes}, {phases})"))
 
 
 def _show(name: str | None) -> None:
@@ -66,6 +65,7 @@ def _show(name: str | None) -> None:
 
 
 def _write_template(data: str | None, out: str | None) -> None:
+    from bihm_repro.datasets.registry import DATASETS
     from bihm_repro.files import write_text
     from bihm_repro.recipes.template import template
 
@@ -79,3 +79,7 @@ def _write_template(data: str | None, out: str | None) -> None:
         raise InputError(f"{path}: exists already; choose another file with --out")
     write_text(path, template(data))
     print(f"{path} written; train it with: bihm train {path}")
+    if data not in DATASETS and not any(
+        Path(name).exists() for name in (data, f"data/{data}.hdf5")
+    ):
+        print(f"before that: bihm data import FILE --name {Path(data).stem}")

@@ -1,6 +1,7 @@
-"""``bihm sample``: pictures of p, and of p* by Gibbs sampling (panels A and B of the MNIST figure).
+"""``bihm sample``: samples of p, and of p* by Gibbs sampling (panels A and B of the MNIST figure).
 
-Every picture shows the probabilities of p(x|h_1), as the paper's do, not binary samples.
+Pictures show the probabilities of p(x|h_1), as the paper's do; npy and csv files hold the binary
+samples, one row each.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from bihm_repro.samplers.gibbs import GibbsSettings
     from bihm_repro.samplers.helmholtz import HelmholtzSampler
 
-HELP = "draw samples of p, and of p* by Gibbs sampling, as PNG and animated GIF"
+HELP = "draw samples of p, and of p* by Gibbs sampling, as PNG and animated GIF, npy or csv"
 
 __all__ = [
     "HELP",
@@ -30,6 +31,7 @@ __all__ = [
     "run",
 ]
 
+FORMATS = ("png", "npy", "csv")
 GIBBS_STEPS = [0, 10, 100]
 MOST_FRAMES = 60
 STRIP = 12
@@ -38,12 +40,17 @@ STRIP = 12
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("run_folder", metavar="RUN", help="run folder, such as results/mnist")
-    parser.add_argument("--n", type=int, default=100, help="pictures in a grid, a chain each")
+    parser.add_argument("--n", type=int, default=100, help="number of samples, a chain each")
     parser.add_argument(
         "--gibbs",
         metavar="STEPS",
-        help="Gibbs steps after which a grid is drawn, such as 0,10,100 (the "
+        help="Gibbs steps after which samples are written, such as 0,10,100 (the "
         "default for a BiHM; 0, the samples of p, for the others)",
+    )
+    parser.add_argument(
+        "--format",
+        help="by commas: png (a grid of pictures of the units' probabilities), npy and csv (binary "
+        "samples, one row each); png by default, npy,csv where the data are no pictures",
     )
     parser.add_argument(
         "--chains", type=int, default=10, help="chains shown over time in chains.png and in the GIF"
@@ -55,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="start each chain from the pick of this many samples of p, weighted towards p*",
     )
     parser.add_argument("--gif", action="store_true", help="also an animated GIF of the chains")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="folder to write to (RUN/pictures; RUN/samples for npy and csv)",
+    )
     add_gibbs_arguments(parser)
 
 
@@ -77,38 +89,78 @@ def add_gibbs_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shape", metavar="ROWSxCOLUMNS", help="picture shape (that of the data set)"
     )
-    parser.add_argument("--out", metavar="DIR", help="folder for the pictures (RUN/pictures)")
     parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draw the samples, write the pictures and print their paths."""
+    """Draw the samples, write them and print the paths."""
     from bihm_repro.models.registry import Capability
     from bihm_repro.ops.random_stream import RandomStream
     from bihm_repro.runs.layout import RunDirectory
-    from bihm_repro.samplers.from_run import layered_sampler_of, picture_shape, sampler_of
-    from bihm_repro.samplers.images import BRIGHT
+    from bihm_repro.samplers.from_run import layered_sampler_of, sampler_of
 
     _check_counts(args)
     folder = RunDirectory(args.run_folder)
     steps = _steps(args.gibbs, folder)
+    chains = max(steps) > 0 or args.oversample > 1
     sampler: Any
-    if max(steps) > 0 or args.oversample > 1:
+    if chains:
         sampler = layered_sampler_of(folder, Capability.GIBBS, "bihm sample --gibbs")
     else:
         sampler = sampler_of(folder)
-    shape = picture_shape(folder, args.shape, sampler.data_dim, args.data)
+    formats, shape = _formats(args, folder, sampler.data_dim)
     random = RandomStream(args.seed, "samples")
-    if max(steps) > 0 or args.oversample > 1:
+    if chains:
         wanted = {*steps, *evenly(max(steps), STRIP), *evenly(max(steps), MOST_FRAMES)}
-        means = _means_of_chains(sampler, args, sorted(wanted), random)
+        drawn = _drawn_by_chains(sampler, args, sorted(wanted), random)
     else:
-        means = {0: sampler.sample_means(args.n, random)}
-    if folder.recipe.dataset in BRIGHT:
-        means = {step: 1 - values for step, values in means.items()}
-    for path in _write(means, steps, shape, args, picture_folder(args, folder)):
+        drawn = {0: sampler.sample(args.n, random)}
+    written = []
+    if shape is not None:
+        written += _write_pictures(drawn, steps, shape, args, folder)
+    samples = Path(args.out) if args.out else folder.path / "samples"
+    for step in steps:
+        rows = drawn[step][0]
+        written += [_write_rows(samples / f"samples-{step}.{end}", rows) for end in formats]
+    for path in written:
         print(path)
     return 0
+
+
+def _formats(
+    args: argparse.Namespace, folder: RunDirectory, data_dim: int
+) -> tuple[list[str], tuple[int, int] | None]:
+    """Return which files of rows are asked for, and the shape of pictures, None without them."""
+    from bihm_repro.errors import InputError
+    from bihm_repro.samplers.from_run import own_shape, picture_shape
+
+    if args.format is None:
+        pictures = args.shape or args.gif or own_shape(folder, args.data) is not None
+        formats = ["png"] if pictures else ["npy", "csv"]
+    else:
+        formats = [part.strip().lower() for part in args.format.split(",")]
+    for name in formats:
+        if name not in FORMATS:
+            raise InputError(f"--format: {name!r}; allowed are {', '.join(FORMATS)}")
+    if "png" not in formats:
+        return formats, None
+    rows = [name for name in formats if name != "png"]
+    return rows, picture_shape(folder, args.shape, data_dim, args.data)
+
+
+def _write_rows(path: Path, rows: np.ndarray) -> Path:
+    """Write binary samples (n, data_dim) as the suffix of ``path`` says."""
+    import numpy as np
+
+    from bihm_repro.files import written_atomically
+
+    rows = rows.astype(np.uint8)
+    with written_atomically(path) as temporary, open(temporary, "wb") as file:
+        if path.suffix == ".npy":
+            np.save(file, rows)
+        else:
+            np.savetxt(file, rows, fmt="%d", delimiter=",")
+    return path
 
 
 def gibbs_settings(args: argparse.Namespace) -> GibbsSettings:
@@ -156,10 +208,10 @@ def _check_counts(args: argparse.Namespace) -> None:
         raise InputError(f"--seed: {args.seed}; expected 0 or more")
 
 
-def _means_of_chains(
+def _drawn_by_chains(
     model: HelmholtzSampler, args: argparse.Namespace, wanted: Sequence[int], random: RandomStream
-) -> dict[int, np.ndarray]:
-    """Return the means of p(x|h_1), (n, data_dim), after each wanted step of Gibbs sampling."""
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Return x and the means of p(x|h_1), (n, data_dim), after each wanted step of the chains."""
     from bihm_repro.progress import progress
     from bihm_repro.samplers.gibbs import gibbs_chain, resample_towards_p_star, start_chain
 
@@ -169,26 +221,28 @@ def _means_of_chains(
     else:
         layers = model.sample_p(args.n, random)
     chain, last = start_chain(model, layers, random), max(wanted)
-    means = {0: model.expected_x(chain.layers)}
+    drawn = {0: (chain.x, model.expected_x(chain.layers))}
     states = gibbs_chain(model, chain, last, random, settings)
     for step, state in enumerate(progress(states, total=last, desc="Gibbs", unit="step"), start=1):
         if step in wanted:
-            means[step] = model.expected_x(state.layers)
-    return means
+            drawn[step] = state.x, model.expected_x(state.layers)
+    return drawn
 
 
-def _write(
-    means: dict[int, np.ndarray],
+def _write_pictures(
+    drawn: dict[int, tuple[np.ndarray, np.ndarray]],
     steps: Sequence[int],
     shape: tuple[int, int],
     args: argparse.Namespace,
-    out: Path,
+    folder: RunDirectory,
 ) -> list[Path]:
-    """Write the pictures into ``out``; returns their paths."""
+    """Write grids, chains and the GIF; returns their paths."""
     import numpy as np
 
-    from bihm_repro.samplers.images import grid, write_gif, write_png
+    from bihm_repro.samplers.images import BRIGHT, grid, write_gif, write_png
 
+    bright, out = folder.recipe.dataset in BRIGHT, picture_folder(args, folder)
+    means = {step: 1 - mean if bright else mean for step, (_, mean) in drawn.items()}
     written = []
     for step in steps:
         written.append(out / f"samples-{step}.png")

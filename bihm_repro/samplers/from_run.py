@@ -18,7 +18,14 @@ from bihm_repro.samplers.base import Sampler, check_sizes
 from bihm_repro.samplers.helmholtz import HelmholtzSampler
 from bihm_repro.samplers.images import parse_shape
 
-__all__ = ["check_data", "layered_sampler_of", "picture_shape", "random_examples", "sampler_of"]
+__all__ = [
+    "check_data",
+    "layered_sampler_of",
+    "own_shape",
+    "picture_shape",
+    "random_examples",
+    "sampler_of",
+]
 
 
 def sampler_of(folder: RunDirectory) -> Sampler:
@@ -61,22 +68,25 @@ def layered_sampler_of(
     return cast(HelmholtzSampler, sampler_of(folder))
 
 
+def own_shape(
+    folder: RunDirectory, data: str | os.PathLike[str] = "data"
+) -> tuple[int, int] | None:
+    """Return rows and columns of the pictures of a run's data set; None where it has none."""
+    name = folder.recipe.dataset
+    if name in DATASETS:
+        return DATASETS[name].image_shape
+    return load_dataset(name, data).image_shape
+
+
 def picture_shape(
     folder: RunDirectory, given: str | None, data_dim: int, data: str | os.PathLike[str] = "data"
 ) -> tuple[int, int]:
     """Return rows and columns: ``given`` (such as 28x28), else those of the run's data set."""
-    name = folder.recipe.dataset
-    shape: tuple[int, int] | None
-    if given:
-        shape = parse_shape(given)
-    elif name in DATASETS:
-        shape = DATASETS[name].image_shape
-    else:
-        shape = load_dataset(name, data).image_shape
+    shape = parse_shape(given) if given else own_shape(folder, data)
     if shape is None:
         raise InputError(
-            f"{folder.path}: the rows of data set {name} are no pictures; give --shape "
-            f"ROWSxCOLUMNS with {data_dim} pixels in all, such as --shape 1x{data_dim}"
+            f"{folder.path}: the rows of data set {folder.recipe.dataset} are no pictures; give "
+            f"--shape ROWSxCOLUMNS with {data_dim} pixels in all, such as --shape 1x{data_dim}"
         )
     if shape[0] * shape[1] != data_dim:
         raise InputError(

@@ -14,7 +14,9 @@ def test_the_list_has_a_line_for_each_recipe_outside_a_checkout(tmp_path, monkey
     assert main(["recipes"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == recipe_names() and "rws/mnist" in recipe_names()
-    assert "mushrooms                Mushrooms (bihm 150-100-90-60-40-20, 4 phases)" in lines
+    width = max(map(len, recipe_names()))
+    assert f"{'mushrooms':<{width}}  Mushrooms (bihm 150-100-90-60-40-20, 4 phases)" in lines
+    assert all(line[width : width + 2] == "  " for line in lines)
 
 
 def test_a_recipe_that_cannot_be_read_does_not_end_the_list(tmp_path, monkeypatch, capsys):
@@ -23,7 +25,7 @@ def test_a_recipe_that_cannot_be_read_does_not_end_the_list(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert main(["recipes"]) == 0
     said = capsys.readouterr().out
-    assert "bad                      cannot be read: run_exps/bad.toml: is not valid TOML" in said
+    assert "  cannot be read: run_exps/bad.toml: is not valid TOML" in said
     assert "\nmushrooms " in said
 
 
@@ -39,8 +41,11 @@ def test_a_template_is_written_once(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["recipes", "new", "--data", "data/mine.hdf5"]) == 0
     assert Recipe.load(tmp_path / "mine.toml").dataset == "data/mine.hdf5"
+    assert "before that: bihm data import FILE --name mine\n" in capsys.readouterr().out
     assert main(["recipes", "new", "--data", "data/mine.hdf5"]) == 2
     assert "mine.toml: exists already" in capsys.readouterr().err
+    assert main(["recipes", "new", "--data", "bars"]) == 0
+    assert "before that" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

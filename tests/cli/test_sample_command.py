@@ -195,6 +195,24 @@ def test_inpaint_shows_original_seen_part_and_fillings(bars_run, tmp_path, capsy
     assert duration(pictures / "inpainting-left.gif") == 3 * 1500 + 1000
 
 
+def test_tables_are_written_as_binary_rows_and_pictures_on_request(tmp_path, bars_run, capsys):
+    table = make_run(tmp_path / "table", dataset="adult", sizes=(123, 3))
+    assert call(sample, table.path, "--n", 5, "--gibbs", "0,2") == 0
+    names = ["samples-0.npy", "samples-0.csv", "samples-2.npy", "samples-2.csv"]
+    paths = [table.path / "samples" / name for name in names]
+    assert capsys.readouterr().out.split() == [str(path) for path in paths]
+    rows = [np.load(path) for path in paths[::2]]
+    first = HelmholtzSampler(table.read_model()).sample_p(5, RandomStream(0, "samples"))[0]
+    assert np.array_equal(rows[0], first) and not np.array_equal(rows[1], first)
+    for path, expected in zip(paths[1::2], rows):
+        assert expected.dtype == np.uint8 and expected.shape == (5, 123)
+        assert np.array_equal(np.loadtxt(path, dtype=np.uint8, delimiter=","), expected)
+
+    out = tmp_path / "out"
+    call(sample, bars_run.path, "--n", 4, "--gibbs", "0", "--format", "csv,png", "--out", out)
+    assert sorted(path.name for path in out.iterdir()) == ["samples-0.csv", "samples-0.png"]
+
+
 def test_rws_is_sampled_from_p_alone(tmp_path):
     folder = make_run(tmp_path / "rws", kind="rws")
     assert call(sample, folder.path, "--n", 4) == 0
@@ -312,7 +330,9 @@ def test_other_models_and_bad_arguments_are_refused(tmp_path, bars_run):
         call(sample, tmp_path / "nothing")
     table = make_run(tmp_path / "table", dataset="adult", sizes=(123, 3))
     with pytest.raises(InputError, match="no pictures; give --shape ROWSxCOLUMNS with 123"):
-        call(sample, table.path)
+        call(sample, table.path, "--format", "png")
+    with pytest.raises(InputError, match="no pictures; give --shape ROWSxCOLUMNS with 123"):
+        call(inpaint, table.path)
     assert call(sample, table.path, "--shape", "3x41", "--n", 2, "--gibbs", "1") == 0
     for arguments, message in [
         (["--gibbs", "ten"], "expected integers"),
@@ -320,6 +340,7 @@ def test_other_models_and_bad_arguments_are_refused(tmp_path, bars_run):
         (["--chains", "0"], "--chains: 0"),
         (["--oversample", "0"], "--oversample: 0"),
         (["--seed", "-1"], "--seed: -1"),
+        (["--format", "npy,gif"], "--format: 'gif'; allowed are png, npy, csv"),
         (["--proposals", "0"], "proposals: 0"),
         (["--shape", "5x5"], "25 pixels, but the model of .* has 16"),
     ]:
