@@ -178,7 +178,21 @@ def _features(frame: pandas.DataFrame, options: ImportOptions, say: Say) -> np.n
             f"column {gaps[0]} has no value in row {row}; leave out the columns with gaps with "
             f"--drop {_quoted(gaps)}, or fill in the values"
         )
+    if options.scale is None and options.threshold is None:
+        _refuse_odd_columns(frame)
     return frame.to_numpy(dtype=np.float32)
+
+
+def _refuse_odd_columns(frame: pandas.DataFrame) -> None:
+    """Refuse a table of which some columns have values from -1 to 1, and others do not."""
+    odd = frame.columns[((frame > 1) | (frame < -1)).any()]
+    if 0 < len(odd) < frame.shape[1]:
+        low, high = frame[odd[0]].min(), frame[odd[0]].max()
+        raise InputError(
+            f"column {odd[0]} has values from {low:g} to {high:g}, others have 0 to 1; leave out "
+            f"numbers of rows, labels and the like with --drop {_quoted(odd)}, or give --scale or "
+            f"--threshold for all columns"
+        )
 
 
 def _quoted(columns: Iterable[object]) -> str:

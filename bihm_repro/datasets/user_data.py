@@ -199,7 +199,8 @@ def _to_probabilities(
         top = 255 if 127 < high <= 255 else high
         raise InputError(
             f"the largest value is {high}, where 0 to 1 are allowed; give --scale {top:g} to take "
-            f"the values for grey levels from 0 to {top:g}, or binarize with --threshold 0"
+            f"the values for grey levels from 0 to {top:g}, or binarize with --threshold "
+            f"{127 if top == 255 else 0}"
         )
     return splits, 1
 
@@ -285,6 +286,11 @@ def import_file(
         check_splits(file, found)
         found, levels = _to_probabilities(found, options, say)
         grey = check_values(file, found, levels)
+        if grey:
+            say("values between 0 and 1 are taken for the probabilities of binary variables")
+        cut = [key for key in ("valid", "test") if key not in found]
+        if cut:
+            say(f"{' and '.join(cut)} are rows of train, chosen at random")
         splits = with_all_splits(found, valid_fraction, test_fraction, seed)
     dtype = np.uint8 if levels == 255 or not grey else np.float32
     splits = {key: np.ascontiguousarray(rows, dtype=dtype) for key, rows in splits.items()}

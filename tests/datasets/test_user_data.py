@@ -38,7 +38,7 @@ def libsvm(first):
 NAMES = ",".join(FRAME.columns)
 # File name: (how to write it, further arguments, what is said).
 FORMATS = {
-    "one.npy": (lambda path: np.save(path, ROWS), [], []),
+    "one.npy": (lambda path: np.save(path, ROWS), [], ["valid and test are rows of train"]),
     "float.npy": (lambda path: np.save(path, ROWS.astype(np.float64)), [], []),
     "bool.npy": (lambda path: np.save(path, ROWS.astype(bool)), [], []),
     "signs.npy": (lambda path: np.save(path, ROWS * 2.0 - 1), [], ["-1 is taken for 0"]),
@@ -200,7 +200,14 @@ def v73(path):
 
 BAD = {
     "value.npy": (lambda path: np.save(path, ROWS * 7), r"value is 7.*--scale 7 .*--threshold 0"),
-    "pixels.npy": (lambda path: np.save(path, ROWS * np.uint8(255)), "--scale 255"),
+    "pixels.npy": (
+        lambda path: np.save(path, ROWS * np.uint8(255)),
+        "--scale 255 .*--threshold 127",
+    ),
+    "label.csv": (
+        lambda path: FRAME.assign(**{"the kind": np.arange(50) % 3}).to_csv(path, index=False),
+        "column the kind has values from 0 to 2, .*--drop 'the kind', or",
+    ),
     "negative.npy": (lambda path: np.save(path, -ROWS.astype(float)), "is -1.0; .*--threshold 0"),
     "missing.npy": (lambda path: np.save(path, np.full((4, 4), np.nan)), "column 0 is nan"),
     "text.npy": (lambda path: np.save(path, np.array([["a"]])), "must be plain numbers"),
