@@ -137,7 +137,8 @@ class ProgressFiles:
         except (InputError, FileNotFoundError):
             return 0
         following = int(found["next"])
-        if str(found["key"]) != str(expected["key"]) or not 0 <= following <= estimator.count:
+        same = str(found["key"]) == str(expected["key"]) and 0 < following <= estimator.count
+        if not same or any(np.isnan(found[name]).any() for name in estimator.arrays):
             return 0
         for name, values in estimator.arrays.items():
             values[...] = found[name]

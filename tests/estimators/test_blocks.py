@@ -108,6 +108,30 @@ def test_progress_of_something_else_and_damaged_files_are_not_used(tmp_path):
     assert files.restore(Sums()) == 0
 
 
+@pytest.mark.parametrize(
+    ("change", "following"),
+    [
+        ({}, 3),
+        ({"sum": np.array([1.0, np.nan, 2.0])}, 0),
+        ({"sum": np.array([1.0, -np.inf, 2.0])}, 3),
+        ({"next": np.array(-1)}, 0),
+        ({"next": np.array(0)}, 0),
+        ({"next": np.array(5)}, 5),
+        ({"next": np.array(6)}, 0),
+        ({"next": np.array(3.0)}, 0),
+    ],
+)
+def test_sums_that_no_estimate_has_are_not_used(tmp_path, change, following):
+    files, path = ProgressFiles(tmp_path, "key"), tmp_path / "some-sums.npz"
+    with pytest.raises(KeyboardInterrupt):
+        run_estimator(Sums(), until(3), files=files, quiet=True)
+    with np.load(path) as stored:
+        np.savez(path, **{**stored, **change})
+    estimator = Sums()
+    assert files.restore(estimator) == following
+    assert estimator.arrays["sum"].any() == bool(following)
+
+
 def test_progress_is_written_every_half_minute(tmp_path):
     now = [0.0]
     files = ProgressFiles(tmp_path, "key", clock=lambda: now[0])

@@ -16,8 +16,9 @@ os.environ.setdefault("MPLBACKEND", "agg")
 
 MODULES = {
     "recipes": "recipes", "records": "records", "archives": "archives", "models": "models",
-    "hdf5": "data_files", "imports": "imports", "downloads": "downloads", "pages": "pages",
-    "states": "states", "crashes": "crashes", "kills": "kills",
+    "hdf5": "data_files", "imports": "imports", "downloads": "downloads", "sweeps": "sweeps",
+    "pages": "pages", "blocks": "blocks", "states": "states", "crashes": "crashes",
+    "kills": "kills",
 }  # fmt: skip
 """The module of each group; those that import more come later, as forking them costs more."""
 SHOWN = 20
