@@ -18,6 +18,7 @@ FRESH ?=
 JOBS ?= 1
 TIME ?= 10m
 SEED ?= 0
+COUNT ?= 25
 DATA_MIRROR ?=
 
 # The first interpreter that runs the engine: theano-pymc needs 3.9 to 3.11, PyTensor 3.11 or later.
@@ -58,7 +59,7 @@ REPRODUCE = $(BIN)/bihm reproduce $(1) --jobs $(JOBS) $(if $(BUDGET),--budget $(
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(ENGINE),cluster,test]'
 
-.PHONY: help setup doctor data mnist uci-tables tables figures test test-slow torture lint bench docs pretrained clean
+.PHONY: help setup doctor data mnist uci-tables tables figures test test-slow torture mutation lint bench docs pretrained clean
 
 help:
 	@sed -n '2,12s/^# \{0,1\}//p' Makefile
@@ -103,6 +104,10 @@ test-slow: $(READY)
 # Damaged files, faults at every file operation, kills, hostile servers and names; see SECURITY.md.
 torture: $(READY)
 	$(BIN)/python -m tests.torture --time $(TIME) --seed $(SEED)
+
+# Small changes to the code that tests have to notice; see CONTRIBUTING.md.
+mutation: $(READY)
+	$(BIN)/python -m tests.mutation --seed $(SEED) --count $(COUNT)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -63,6 +63,93 @@ def test_the_defaults_are_the_papers():
     ]
 
 
+LIMITS = {
+    "seed": (0, 0, -1),
+    "model.weights_scale": (0.1, 1e-9, 0),
+    "model.bias": (-1.0, -1e9, None),
+    "model.nade_hidden": (100, 1, 0),
+    "training.batch_size": (100, 1, 0),
+    "training.l1": (1e-3, 0, -1e-9),
+    "training.l2": (0.0, 0, -1e-9),
+    "training.sleep": (0.0, 0, -1e-9),
+    "training.clip_norm": (0.0, 0, -1e-9),
+    "training.l1_levels": (None, 0, -1),
+    "phases.0.samples": (10, 1, 0),
+    "phases.0.learning_rate": (1e-3, 1e-9, 0),
+    "phases.0.patience": (10, 1, 0),
+    "phases.0.max_epochs": (10000, 1, 0),
+    "phases.0.batch_size": (None, 1, 0),
+    "phases.0.l1": (None, 0, -1e-9),
+    "phases.0.average_over": (None, 2, 1),
+    "phases.0.valid_samples": (None, 1, 0),
+    "monitor.valid_samples": (10, 1, 0),
+    "monitor.every": (1, 1, 0),
+    "monitor.test_every": (10, 0, -1),
+    "monitor.test_examples": (1000, 0, -1),
+    "monitor.z_samples": (10000, 0, -1),
+    "monitor.checkpoint_seconds": (120.0, 0, -1e-9),
+    "monitor.units_every": (10, 0, -1),
+    "evaluation.z_samples": (1000000, 0, -1),
+    "evaluation.z_inner": (1, 1, 0),
+    "evaluation.ess_samples": (10000, 0, -1),
+    "evaluation.ess_examples": (1000, 0, -1),
+}
+"""Of each number: its default, the least value that is allowed, and one that is not."""
+OTHERS = {
+    "title": "", "dataset": "bars", "model.kind": "bihm", "model.layers": (4, 2),
+    "model.hidden": (), "model.activation": "relu", "model.weights": "glorot-over-fan-in",
+    "model.visible_bias": "constant", "model.p_layer": "bernoulli", "model.q_layer": "bernoulli",
+    "model.prior": "bernoulli", "training.control_variate": True, "training.step_rule": "adam",
+    "training.centred": False, "training.l1_step": "gradient", "phases.0.learning_rates": (),
+    "monitor.test_samples": (1, 10, 100, 1000), "evaluation.samples": (1, 10, 100, 1000),
+    "initial.source": "", "initial.fingerprint": "",
+}  # fmt: skip
+LATER = {
+    "model.visible_bias", "model.p_layer", "model.q_layer", "model.prior", "model.nade_hidden",
+    "training.sleep", "training.centred", "training.l1_levels", "training.l1_step",
+    "monitor.units_every", "initial.fingerprint",
+}  # fmt: skip
+NOT_DECIDING = {
+    "title", "monitor.checkpoint_seconds", "monitor.units_every", "initial.source",
+    *(name for name in {**LIMITS, **OTHERS} if name.startswith("evaluation.")),
+}  # fmt: skip
+COMPILED = {"phases.0.samples", "phases.0.l1", "phases.0.average_over"}
+
+
+def settings_of(made):
+    """Every setting of a recipe by its name, its value and its declaration."""
+    for owner, path in [(made, ""), *((getattr(made, name), f"{name}.") for name in SECTIONS),
+                        (made.phases[0], "phases.0.")]:  # fmt: skip
+        for item in dataclasses.fields(owner):
+            if "setting" in item.metadata:
+                yield path + item.name, getattr(owner, item.name), item.metadata
+
+
+def test_every_setting_has_its_default_and_its_place_in_the_fingerprint():
+    """To change one of these changes the meaning of recipes and runs that exist."""
+    declared = list(settings_of(recipe()))
+    values = {name: value for name, value, _ in declared}
+    assert values == {**{name: limit[0] for name, limit in LIMITS.items()}, **OTHERS}
+    assert {name for name, _, facts in declared if facts["later"]} == LATER
+    assert {name for name, _, facts in declared if not facts["decides"]} == NOT_DECIDING
+    phase = {name for name, _, facts in declared if name.startswith("phases.")}
+    assert {name for name, _, facts in declared if facts["compiled"]} & phase == COMPILED
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_number_is_allowed_down_to_its_limit(name):
+    _, least, refused = LIMITS[name]
+    found = {found: value for found, value, _ in settings_of(recipe(f"{name}={least!r}"))}
+    assert found[name] == least
+    if refused is not None:
+        assert f"{name} = {refused!r}: must be" in error_of(f"{name}={refused!r}")
+
+
+@pytest.mark.parametrize("name", ["title", "initial.source", "initial.fingerprint"])
+def test_a_text_may_be_empty_where_it_is_optional(name):
+    assert recipe(f'{name}=""') == recipe()
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_of_the_project_survives_being_frozen(path, tmp_path):
     made = Recipe.load(path)
