@@ -138,6 +138,7 @@ def parse_json(text: str, source: str) -> dict[str, Any]:
     """Return the JSON object that ``text`` is; ``source`` names it where it is not one."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
+        json.dumps(value, ensure_ascii=False).encode()  # no lone surrogates, which UTF-8 lacks
     except RecursionError:
         raise InputError(f"{source}: is not valid JSON (nested too deeply)") from None
     except ValueError as error:

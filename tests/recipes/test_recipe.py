@@ -182,6 +182,10 @@ def test_a_schedule_ends_at_its_last_rate():
     assert phase.last_epoch == 3 and Phase(max_epochs=7).last_epoch == 7
 
 
+def test_a_rate_may_be_small_and_last_one_epoch():
+    assert recipe("phases.0.learning_rates=[[0.5,1]]").phases[0].learning_rates == ((0.5, 1),)
+
+
 def test_overrides_reach_every_section():
     made = recipe(
         "model.layers=[3]",
@@ -221,6 +225,20 @@ def test_overrides_reach_every_section():
         (
             "phases.0.learning_rates=[[1,2],[3]]",
             "r.toml: phases.0.learning_rates = [[1, 2], [3]]: "
+            "must be a list of [learning rate, epochs] pairs",
+        ),
+        (
+            'phases.0.learning_rates=""',
+            "r.toml: phases.0.learning_rates = '': must be a list of [learning rate, epochs] pairs",
+        ),
+        (
+            "phases.0.learning_rates=[[0.0,2]]",
+            "r.toml: phases.0.learning_rates = [[0.0, 2]]: "
+            "must be a list of [learning rate, epochs] pairs",
+        ),
+        (
+            "phases.0.learning_rates=[[1.0,0]]",
+            "r.toml: phases.0.learning_rates = [[1.0, 0]]: "
             "must be a list of [learning rate, epochs] pairs",
         ),
         (
@@ -310,6 +328,12 @@ def test_the_fingerprint_follows_what_decides_the_result():
         "phases.0.average_over=100",
     ]
     assert len({base, *(recipe(override).fingerprint() for override in others)}) == 1 + len(others)
+
+
+def test_a_recipe_with_a_value_that_is_no_number_has_no_fingerprint():
+    bad = dataclasses.replace(recipe().training, l1=float("nan"))
+    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
+        dataclasses.replace(recipe(), training=bad).fingerprint()
 
 
 def test_differences_are_listed_by_name():

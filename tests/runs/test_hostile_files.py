@@ -56,6 +56,8 @@ def one_line(error):
         (b'{"a": NaN}', "NaN is not allowed"),
         (b'{"a": 1', "is not valid JSON"),
         (b"", "is not valid JSON"),
+        (rb'{"a": ["\ud800"]}', "surrogates not allowed"),
+        (rb'{"\udfff": 1}', "surrogates not allowed"),
     ],
 )
 def test_json_that_is_none_is_one_line(tmp_path, content, said):
@@ -64,6 +66,11 @@ def test_json_that_is_none_is_one_line(tmp_path, content, said):
     with pytest.raises(InputError) as error:
         read_json(path)
     assert one_line(error).startswith(f"{path}: ") and said in str(error.value)
+
+
+def test_a_pair_of_surrogates_is_one_character(tmp_path):
+    (tmp_path / "status.json").write_text(r'{"a": "\ud83d\ude00"}')
+    assert read_json(tmp_path / "status.json") == {"a": "\U0001f600"}
 
 
 @pytest.mark.parametrize("digits", [5000, 100_000])
