@@ -11,18 +11,22 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from toy_recipe import TOY_RECIPE
 
+from bihm_repro.cli import train as train_command
 from bihm_repro.cli.main import main
-from bihm_repro.cli.train import evaluation_line
+from bihm_repro.cli.train import INTERRUPTIONS, evaluation_line
+from bihm_repro.datasets.dataset import load_dataset
 from bihm_repro.models.build import build_model
 from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.names import run_name
 from bihm_repro.training import session
+from bihm_repro.training.budget import Budget
 
 
 @pytest.fixture
@@ -86,6 +90,22 @@ def check_fresh(folder, capsys):
     assert RunDirectory(folder / "run").read_evaluation() is None
     old = RunDirectory(folder / ".replaced" / "run-1")
     assert old.recipe.seed == 0 and old.read_evaluation() is not None
+
+
+def test_every_split_keeps_its_role_in_the_command(folder, monkeypatch):
+    seen, [reason, *_] = [], INTERRUPTIONS
+    ended = SimpleNamespace(pause=reason, off_schedule=False, status=SimpleNamespace(updates=0))
+    monkeypatch.setattr(session, "train", lambda *given: seen.append(given[2]) or ended)
+    assert train(folder) == 130
+    dataset = load_dataset("bars", folder / "data")
+    recipe = Recipe.load(folder / "toy.toml")
+    assert train_command._follow(recipe, dataset, Budget(None), None) == 130  # another host
+    assert len(seen) == 2
+    for data in seen:
+        for name in ("train", "valid", "test"):
+            assert np.array_equal(getattr(data, name), dataset.splits[name])
+        assert data.fingerprint == dataset.fingerprint
+    assert len({rows.tobytes() for rows in dataset.splits.values()}) == 3
 
 
 def test_a_budget_always_ends_with_an_evaluated_model(folder, capsys):

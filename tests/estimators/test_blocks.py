@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from exact import random_parameters, states
@@ -11,7 +13,7 @@ from bihm_repro.estimators.blocks import Estimator, ProgressFiles, run_estimator
 from bihm_repro.estimators.effective_sample_size import EffectiveSampleSizeEstimator
 from bihm_repro.estimators.log_likelihood import LogLikelihoodEstimator
 from bihm_repro.estimators.partition_function import LogZ2Estimator
-from bihm_repro.estimators.streaming import LogWeights
+from bihm_repro.estimators.streaming import LogWeights, block_shape
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
 
 
@@ -138,6 +140,24 @@ def test_progress_is_written_every_half_minute(tmp_path):
     for now[0], written in ((29.0, False), (30.0, True)):
         files.save(Sums(), 1)
         assert (tmp_path / "some-sums.npz").exists() == written
+
+
+@pytest.mark.parametrize(
+    ("layers", "samples", "shape"),
+    [
+        ([300, 200], 1000, (34, 100)),
+        ([300, 200], 1001, (3, 1001)),
+        ([300, 200], 10**6, (1, 3495)),
+        ([10], 50, (163, 50)),
+        ([10], 10**6, (1, 8192)),
+        ([10**6], 10, (6, 10)),
+        ([10**6], 1000, (1, 100)),
+        ([], 1, (8192, 1)),
+    ],
+)
+def test_the_sizes_of_blocks_stay_as_they_are(layers, samples, shape):
+    """Estimates are made of the random numbers of blocks: other sizes give other ones."""
+    assert block_shape(SimpleNamespace(layers=layers), samples) == shape
 
 
 def estimators(model, log_weights):
