@@ -153,8 +153,10 @@ def _draw_updates(axes, ratios: dict) -> None:
             color=COLOURS[contender.key],
             label=contender.title if pairs else None,
         )
-        # Upright labels are narrower than their bars, so neighbours cannot collide.
-        axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=2, rotation=90)
+        # Upright labels are narrower than their bars, so neighbours cannot collide; the white
+        # boxes interrupt the line of the dense products.
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+        axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=2.5, rotation=90, bbox=box)
     axes.set_xticks(range(len(ratios)))
     labels = [name.replace("-K", "\nK = ").replace("-", "\n") for name in ratios]
     axes.set_xticklabels([f"{label} on" if "%" in label else label for label in labels], fontsize=8)

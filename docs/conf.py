@@ -28,12 +28,16 @@ html_theme = "furo"
 html_title = f"bihm-repro {__version__}"
 html_math_renderer = "mathml"
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+html_extra_path = ["../results/gallery/demo.html"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_timeout = 900
 nb_execution_raise_on_error = True
+nb_output_stderr = "remove"  # lines such as "compiling the update"
 nb_ipywidgets_js: dict[str, dict] = {}  # the default loads scripts from the network
 
 autodoc_member_order = "bysource"

@@ -47,9 +47,10 @@ def write_recipe(path, layers="[5, 3]", epochs=200):
 
 
 def content(folder):
-    """Everything in a run folder that does not tell the time of day."""
+    """Everything in a run folder that depends neither on the clock nor on the checkout."""
     run = RunDirectory(folder)
-    status = {name: value for name, value in run.read_status().items() if name != "seconds"}
+    left_out = ("seconds", "commit")
+    status = {name: value for name, value in run.read_status().items() if name not in left_out}
     model = run.read_model()
     return {
         "files": sorted(path.name for path in folder.iterdir()),

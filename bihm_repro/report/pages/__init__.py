@@ -7,13 +7,14 @@ network. All text is escaped, and control characters are removed.
 from __future__ import annotations
 
 import base64
+import re
 import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 __all__ = ["MEDIA", "data_url", "render"]
 
@@ -28,9 +29,19 @@ def _printable(value: Any) -> Any:
     return "".join(c for c in value if c in "\n\t" or unicodedata.category(c)[0] != "C")
 
 
+def _with_links(text: str) -> Markup:
+    """Return escaped text in which files such as ``figures/samples.png`` are links.
+
+    >>> _with_links("see figures/samples.png")
+    Markup('see <a href="../figures/samples.png">figures/samples.png</a>')
+    """
+    link = r'<a href="../\g<0>">\g<0></a>'
+    return Markup(re.sub(r"\bfigures/[\w-]+\.png\b", link, str(escape(_printable(text)))))
+
+
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("bihm_repro.report.pages", "templates"),
         autoescape=True,
         finalize=_printable,
@@ -38,6 +49,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    environment.filters["with_links"] = _with_links
+    return environment
 
 
 def render(template: str, **values: Any) -> str:
