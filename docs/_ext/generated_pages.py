@@ -35,12 +35,12 @@ def cell(text: Any) -> str:
 
 def table(cls: type) -> list[str]:
     """Return the settings of a section as a Markdown table."""
-    lines = ["| setting | default | allowed | meaning |", "|---|---|---|---|"]
+    lines = ["| setting | default | meaning | allowed |", "|---|---|---|---|"]
     for item in fields(cls):
         if "setting" in item.metadata:
             default = "" if item.default in (MISSING, None, "") else f"`{cell(item.default)}`"
             rule, doc = item.metadata["setting"], item.metadata["doc"]
-            lines.append(f"| `{item.name}` | {default} | {cell(rule.allowed)} | {cell(doc)} |")
+            lines.append(f"| `{item.name}` | {default} | {cell(doc)} | {cell(rule.allowed)} |")
     return lines
 
 
