@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from bihm_repro.estimators import evaluate
-from bihm_repro.estimators.effective_sample_size import EffectiveSampleSize
-from bihm_repro.estimators.log_likelihood import LogLikelihood
-from bihm_repro.estimators.partition_function import estimate_log_z2
+from bihm_repro.estimators import (
+    active_units,
+    annealing,
+    effective_sample_size,
+    evaluate,
+    log_likelihood,
+    partition_function,
+)
+from bihm_repro.estimators.effective_sample_size import (
+    EffectiveSampleSize,
+    EffectiveSampleSizeEstimator,
+)
+from bihm_repro.estimators.log_likelihood import LogLikelihood, LogLikelihoodEstimator
+from bihm_repro.estimators.partition_function import LogZ2Estimator, estimate_log_z2
 from bihm_repro.models.registry import Capability
 from bihm_repro.recipes.recipe import EvaluationRecipe
 
@@ -70,3 +81,41 @@ def test_the_ess_is_measured_on_random_rows():
     for rows in (first, other):
         assert len(set(rows)) == 20 and not np.array_equal(rows, x[:20, 0])
         assert abs(rows.mean() - 0.5) < 4 * 0.29 / np.sqrt(20)
+
+
+@pytest.mark.parametrize(
+    ("function", "defaults"),
+    [
+        (log_likelihood.estimate_log_likelihood, {"samples": (1000,), "seed": 0}),
+        (log_likelihood.samples_per_second, {"samples": 100}),
+        (partition_function.estimate_log_z2, {"samples": 100_000, "inner": 1, "seed": 0}),
+        (effective_sample_size.estimate_effective_sample_size, {"samples": 10_000, "seed": 0}),
+        (annealing.estimate_log_z, {"chains": 100, "steps": 10_000, "seed": 0}),
+        (active_units.active_units, {"seed": 0}),
+        (evaluate.evaluate_run, {"examples": 0, "split": "test", "seed": 0, "write": True}),
+        (evaluate.write_z_trace, {"samples": 10**6, "runs": 10, "inner": (1, 10, 100), "seed": 0}),
+        (LogLikelihoodEstimator, {"samples": (1000,), "seed": 0}),
+        (LogZ2Estimator, {"samples": 100_000, "inner": 1, "seed": 0, "trace": 0}),
+        (EffectiveSampleSizeEstimator, {"samples": 10_000, "seed": 0}),
+    ],
+)
+def test_what_is_not_asked_for_stays_as_it_is(function, defaults):
+    """Seeds and numbers of samples that the documentation states, and that results depend on."""
+    given = inspect.signature(function).parameters
+    assert {name: given[name].default for name in defaults} == defaults
+
+
+@pytest.mark.parametrize(("trace", "points"), [(0, 0), (1, 1), (3, 3)])
+def test_the_running_estimate_is_noted_as_often_as_asked_for(trace, points):
+    class Terms:
+        inner = 4096  # a row for each block
+
+        def __call__(self, rows, block):
+            return np.full(rows, np.log(block + 1.0))
+
+    stub = SimpleNamespace(kind="bihm")
+    found = estimate_log_z2(stub, 9, trace=trace, log_terms=Terms()).trace
+    assert len(found) == points
+    for drawn, value in found:  # the mean of 1, 2, ..., drawn
+        assert value == pytest.approx(np.log((drawn + 1) / 2))
+    assert not found or found[-1][0] == (9 if trace > 1 else 1)
