@@ -76,6 +76,24 @@ def test_amat_plain_and_compressed(tmp_path, pack, ending):
     assert all((rows == ROWS[:, :-1]).all() for rows in splits.values())
 
 
+def test_lines_of_one_length_with_single_blanks_are_read_at_once():
+    assert (readers._single_digits(as_amat(ROWS, "\n")) == ROWS).all()
+    for other in (b"", b"\n", as_amat(ROWS), b"0 1\n0  1\n", b"0 2\n", b"0\t1\n", b"0 1\n0 1"):
+        assert readers._single_digits(other) is None
+
+
+def test_the_size_of_an_array_follows_from_its_header():
+    for shape, size in (((), 8), ((3,), 24), ((0, 3), 0), ((2, 3), 48)):
+        assert checks.check_header("x", shape, np.dtype(float)) == size
+    for shape in ((-1,), (3, -2)):
+        with pytest.raises(InputError, match="with a negative number"):
+            checks.check_header("x", shape, np.dtype(float))
+    most = checks.MAX_BYTES // 8
+    assert checks.check_header("x", (most,), np.dtype(float)) == checks.MAX_BYTES
+    with pytest.raises(InputError, match="would take"):
+        checks.check_header("x", (most + 1,), np.dtype(float))
+
+
 def test_amat_with_other_spacing_and_numbers(tmp_path):
     path = put(tmp_path, "x.amat", b"1.0  0\t0.5\n0 1.0 0\n")
     assert readers.read_digits(path).tolist() == [[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]

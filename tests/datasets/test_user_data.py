@@ -44,6 +44,7 @@ FORMATS = {
     "signs.npy": (lambda path: np.save(path, ROWS * 2.0 - 1), [], ["-1 is taken for 0"]),
     "pixels.npy": (lambda path: np.save(path, ROWS * np.uint8(255)), ["--scale"], []),
     "levels.npy": (lambda path: np.save(path, ROWS * 16), ["--scale", "16"], []),
+    "edge.npy": (lambda path: np.save(path, ROWS), ["--threshold", "0"], []),
     "weights.npy": (lambda path: np.save(path, ROWS - 0.3), ["--threshold", "0"], []),
     "single.npz": (lambda path: np.savez(path, anything=ROWS), [], ["anything is train"]),
     "xy.npz": (lambda path: np.savez(path, X=ROWS, y=ROWS[:, 0]), [], ["X is train", "out: y"]),
@@ -223,6 +224,10 @@ BAD = {
     "words.csv": (
         lambda path: path.write_text("a,b,c d\n" + "0,1,x\n0,yes,y\n" * 9),
         "column b holds text such as 'yes'.*--drop b 'c d', or",
+    ),
+    "digits.parquet": (
+        lambda path: pd.DataFrame({"a": ["1"], "b": [0]}).to_parquet(path),
+        "column a holds text such as '1'",
     ),
     "gap.csv": (
         lambda path: path.write_text("1,,1\n" + "0,1,0\n" * 30),

@@ -1,6 +1,28 @@
-"""Mutants that change nothing that could be noticed, each with the reason."""
+"""Mutants that change nothing that a test could notice, each with the reason."""
 
 from __future__ import annotations
 
-EQUIVALENT: dict[tuple[str, str], str] = {}
-"""By source file and change, as ``python -m tests.mutation`` prints them."""
+EQUIVALENT = {
+    (
+        "bihm_repro/datasets/child.py",
+        "(resource.RLIMIT_CORE, 0),",
+        "0 -> 1",
+    ): "a core file of one byte is none",
+    (
+        "bihm_repro/datasets/checks.py",
+        "if min(shape, default=0) < 0:",
+        "0 -> 1",
+    ): "the default is not negative either (the other 0 of the line is tested)",
+    (
+        "bihm_repro/datasets/readers.py",
+        "table = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)",
+        "1 -> 2",
+    ): "numpy takes any negative number for an unknown size",
+    (
+        "bihm_repro/datasets/tables.py",
+        "fields = [[field.strip(' \"') for field in re.split(pattern, line)] "
+        "for line in lines[:2]]",
+        "2 -> 3",
+    ): "the third line tells names from examples as well as the second",
+}
+"""Reasons by source file, line and change."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ class Mutant(NamedTuple):
     """A changed file: the line, what is replaced there by what, and the bytes of the new file."""
 
     line: int
+    text: str
     old: str
     new: str
     in_function: bool
@@ -39,8 +41,8 @@ def mutants_of(source: bytes) -> list[Mutant]:
 class _Mutants:
     def __init__(self, source: bytes) -> None:
         self._source = source
-        lines = source.splitlines(keepends=True)
-        self._starts = [sum(map(len, lines[:i])) for i in range(len(lines) + 1)]
+        self._lines = source.splitlines(keepends=True)
+        self._starts = [0, *itertools.accumulate(map(len, self._lines))]
 
     def found(self, node: Any, inside: bool) -> Iterator[Mutant]:
         """Yield the mutants of ``node`` and of what is in it; not those of messages and types."""
@@ -55,7 +57,8 @@ class _Mutants:
         end = self._starts[node.end_lineno - 1] + node.end_col_offset
         old, new = self._source[start:end].decode(), new.replace("\n", " ")
         changed = self._source[:start] + new.encode() + self._source[end:]
-        return Mutant(node.lineno, old, new, inside, changed)
+        text = self._lines[node.lineno - 1].decode().strip()
+        return Mutant(node.lineno, text, old, new, inside, changed)
 
 
 def _children(node: Any) -> list[Any]:
