@@ -22,6 +22,7 @@ from bihm_repro.estimators.effective_sample_size import (
 )
 from bihm_repro.estimators.log_likelihood import LogLikelihood, LogLikelihoodEstimator
 from bihm_repro.estimators.partition_function import LogZ2Estimator, estimate_log_z2
+from bihm_repro.estimators.streaming import standard_error
 from bihm_repro.models.registry import Capability
 from bihm_repro.recipes.recipe import EvaluationRecipe
 
@@ -42,6 +43,13 @@ def test_standard_errors_are_those_of_the_mean():
         LogLikelihood(1, VALUES[:1], VALUES[:1], VALUES[:1]).summary()["log_p"]["standard_error"]
         == 0
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "error"), [([5.0], 0.0), ([1.0, 3.0], 1.0), ([0.0, 0.0, 3.0], 1.0)]
+)
+def test_standard_errors_of_few_values(values, error):
+    assert standard_error(np.array(values)) == pytest.approx(error)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 50.0])

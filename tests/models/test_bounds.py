@@ -9,7 +9,7 @@ from exact import ExactModel, random_parameters, states
 from bihm_repro.engine.symbolic import T, function
 from bihm_repro.errors import InputError
 from bihm_repro.models.nvil import Nvil
-from bihm_repro.models.vimco import Vimco
+from bihm_repro.models.vimco import Vimco, _without_each
 from bihm_repro.recipes.recipe import Phase, TrainingRecipe
 from bihm_repro.training.update import compile_update
 
@@ -111,6 +111,17 @@ def test_updates_raise_the_bound(cls, samples):
         update(np.tile(x, (10, 1)))
     after = ExactModel({n: model.get_values()[n] for n in names})
     assert before < -2.7 and after.expected_log_weight(x).mean() > -2.1
+
+
+@pytest.mark.parametrize("samples", [2, 4])
+def test_the_baseline_of_vimco_has_the_geometric_mean_of_the_others(samples):
+    log_r = 3 * np.random.default_rng(2).normal(size=(3, samples))
+    x = T.matrix(dtype="float64")
+    found = function([x], _without_each(x, samples), mode="FAST_COMPILE")(log_r)
+    for (row, k), value in np.ndenumerate(found):
+        others = np.delete(log_r[row], k)
+        expected = np.log(np.exp([*others, others.mean()]).mean())
+        assert value == pytest.approx(expected, abs=1e-12)
 
 
 def test_vimco_needs_two_samples():
