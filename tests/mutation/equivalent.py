@@ -24,5 +24,11 @@ EQUIVALENT = {
         "for line in lines[:2]]",
         "2 -> 3",
     ): "the third line tells names from examples as well as the second",
+    (
+        "bihm_repro/models/rbm.py",
+        'log_p.dimshuffle(0, "x") + T.zeros((1, samples), dtype=self.dtype)',
+        'log_p.dimshuffle(0, "x") + T.zeros((1, samples), dtype=self.dtype) -> '
+        "(log_p.dimshuffle(0, 'x') - T.zeros((1, samples), dtype=self.dtype))",
+    ): "zeros are added or subtracted",
 }
 """Reasons by source file, line and change."""
