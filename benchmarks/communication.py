@@ -9,9 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["gradient_bytes", "layer_parallel_bytes", "parameter_count", "rows_that_pay"]
+from benchmarks.architectures import LAYERS
+
+__all__ = [
+    "MODELS",
+    "bytes_of_models",
+    "gradient_bytes",
+    "layer_parallel_bytes",
+    "parameter_count",
+    "rows_that_pay",
+]
 
 FLOAT = 4
+MODELS = {
+    **{
+        title: (LAYERS[name][0], *LAYERS[name][1])
+        for title, name in (("MNIST", "mnist"), ("Web", "web"), ("OCR letters", "ocr_letters"))
+    },
+    "DNA": (180, 200, 150, 130, 100, 70, 50, 30, 20, 10),
+    "Connect4": (126, 300, 110, 50, 20),
+    "Adult": (LAYERS["adult"][0], *LAYERS["adult"][1]),
+}
+"""The paper's models: sizes of all layers, the data first."""
 
 
 def parameter_count(sizes: Sequence[int]) -> int:
@@ -52,3 +71,19 @@ def rows_that_pay(reduction_ms: float, update_ms: float, rows: int, devices: int
     1714.28...
     """
     return reduction_ms / (update_ms / rows) * devices / (devices - 1)
+
+
+def bytes_of_models() -> list[dict]:
+    """Return for each of the paper's models what an update of 100 examples would send."""
+    return [
+        {
+            "model": name,
+            "layers": len(sizes) - 1,
+            "parameters": parameter_count(sizes),
+            "gradient_bytes": gradient_bytes(sizes),
+            "layer_parallel_bytes": {
+                str(k): layer_parallel_bytes(sizes, k, 100) for k in (10, 100)
+            },
+        }
+        for name, sizes in MODELS.items()
+    ]

@@ -78,10 +78,13 @@ class WorkerError(RuntimeError):
 
 
 def find_python(home: str) -> str:
-    """The interpreter of the virtual environment `home`; ours where none is named."""
+    """The interpreter of the virtual environment `home`; ours where none is named.
+
+    Environments are looked for in `BIHM_BENCH_ENVIRONMENTS`, or in the checkout.
+    """
     if not home:
         return sys.executable
-    path = ROOT / home / "bin" / "python"
+    path = Path(os.environ.get("BIHM_BENCH_ENVIRONMENTS") or ROOT) / home / "bin" / "python"
     if not path.exists():
         raise WorkerError(f"{home} is not there; `make bench` makes it")
     return str(path)

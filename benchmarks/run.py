@@ -9,10 +9,10 @@ from pathlib import Path
 
 from benchmarks.architectures import LAYERS, Case, cases, find_case
 from benchmarks.contenders import ROOT
+from benchmarks.growth import evaluation_memory, growth
 from benchmarks.machine import describe
 from benchmarks.measure import compile_times, interleaved, passing, tell
 from benchmarks.report import bench_json, chart, tables
-from benchmarks.scaling import evaluation_memory, growth
 from bihm_repro.files import write_json, written_atomically
 
 __all__ = ["main"]

@@ -10,14 +10,16 @@ import pytest
 
 from benchmarks import report, worker
 from benchmarks.architectures import TINY, Case, cases, find_case
-from benchmarks.cluster_scaling import ratios
 from benchmarks.communication import (
+    MODELS,
+    bytes_of_models,
     gradient_bytes,
     layer_parallel_bytes,
     parameter_count,
     rows_that_pay,
 )
 from benchmarks.contenders import CONTENDERS, ROOT, Contender, Worker, WorkerError
+from benchmarks.growth import linear_fit
 from benchmarks.measure import interleaved
 from benchmarks.problem import (
     batches,
@@ -27,10 +29,14 @@ from benchmarks.problem import (
     relative_error,
     uniforms,
 )
-from benchmarks.scaling import linear_fit
+from benchmarks.scaling import evaluation_rows
+from benchmarks.scaling import main as scaling_main
+from benchmarks.scaling_page import page
 from benchmarks.sgemm_floor import SgemmFloor, log_z2_products, update_products
 from benchmarks.time_to import main as time_to_main
 from benchmarks.time_to import time_to
+from bihm_repro.datasets.registry import DATASETS
+from bihm_repro.recipes.recipe import Recipe, find_recipe
 from bihm_repro.runs.layout import RunDirectory
 
 SMALL = Case("small", data_dim=20, layers=(10, 5), samples=5, batch=10)
@@ -221,28 +227,51 @@ def test_bytes_of_samples_are_a_bit_per_unit_and_a_float_per_layer():
     assert rows_that_pay(24, 28, 1000, devices=8) == pytest.approx(979.6, abs=0.1)
 
 
-def test_the_page_on_cost_has_the_numbers_of_the_paper_s_models():
-    page = (ROOT / "docs" / "howto" / "cost.md").read_text(encoding="utf-8")
-    sizes = {
-        "MNIST": find_case("mnist-K10").sizes,
-        "Web": find_case("web-K10").sizes,
-        "OCR letters": find_case("ocr_letters-K10").sizes,
-        "DNA": (180, 200, 150, 130, 100, 70, 50, 30, 20, 10),
-        "Connect4": (126, 300, 110, 50, 20),
-        "Adult": find_case("adult-K10").sizes,
-    }
-    for name, layers in sizes.items():
-        sent = [gradient_bytes(layers), *(layer_parallel_bytes(layers, k, 100) for k in (10, 100))]
-        cells = [
-            f"{name}, {len(layers) - 1} layers",
-            f"{parameter_count(layers):,}",
-            *(f"{count / 1e6:.2f} MB" for count in sent),
-        ]
-        assert f"| {' | '.join(cells)} |" in page
+def test_the_models_whose_bytes_are_counted_are_those_of_the_recipes():
+    assert len(MODELS) == 6
+    for title, sizes in MODELS.items():
+        recipe = Recipe.load(find_recipe(title.lower().replace(" ", "_")))
+        assert sizes == (DATASETS[recipe.dataset].dim, *recipe.model.layers), title
 
 
-def test_scaling_is_a_ratio_to_one_process():
-    assert ratios(10.0, [10.0, 6.25], [10.0, 12.5]) == [
-        {"workers": 1, "strong": 1.0, "efficiency": 1.0, "weak": 1.0},
-        {"workers": 2, "strong": 0.625, "efficiency": 0.8, "weak": 1.25},
+def test_the_page_on_cost_has_the_numbers_measured():
+    updates = [
+        {"batch": 100, "samples": 10, "one_ms": 28.0, "hosts_ms": 38.0, "reduction_ms": 24.0},
+        {"batch": 100, "samples": 100, "one_ms": 280.0, "hosts_ms": 164.0, "reduction_ms": 24.0},
     ]
+    reduction = {"model": "mnist", "hosts": 2, "gradient_bytes": 2_658_496, "updates": updates}
+    times = {(0, 1, 8): 10.0, (1, 1, 8): 11.0, (0, 2, 8): 5.0, (2, 1, 8): 6.0}
+    times.update({(0, 2, 16): 10.0, (2, 1, 16): 11.0})
+    measured = {key: {"seconds": value, "start_seconds": 3.0} for key, value in times.items()}
+    rows = evaluation_rows(measured, 8)
+    assert [row["strong"] for row in rows] == [1.1, 1.2] and rows[1]["weak"] == 1.1
+    assert rows[1]["speedup"] == 10 / 6
+    found = page(
+        {
+            "communication": bytes_of_models(),
+            "reduction": reduction,
+            "evaluation": {"model": "mnist", "samples": 8, "rows": rows},
+        }
+    )
+    for line in (
+        "| MNIST, 12 layers | 664,624 | 2.66 MB | 0.16 MB | 1.57 MB |",
+        "| 100 × K = 100 | 10,000 | 280.0 ms | 24.0 ms | 164.0 ms | 0.59 |",
+        "pay from about 1,714 rows (examples × K) on",
+        "2.1 ms for the gradient, from about 152.",
+        "| 2 | 1.20 | 1.10 | 1.67 | 3 s |",
+    ):
+        assert line in found
+    assert page({"communication": bytes_of_models()}).count("##") == 1
+
+
+@pytest.mark.slow
+def test_scaling_is_measured_in_processes_of_their_own(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setenv("BIHM_BENCH_ENVIRONMENTS", str(tmp_path))  # no second engine there
+    words = ["--tiny", "--samples", "20000", "--workers", "1", "--out", str(tmp_path)]
+    assert scaling_main(words) == 0
+    content = json.loads((tmp_path / "scaling.json").read_text())
+    (row,) = content["evaluation"]["rows"]
+    assert row["workers"] == 1 and row["strong"] == row["weak"] > 0
+    assert row["speedup"] == pytest.approx(1 / row["strong"])
+    assert page(content) in capsys.readouterr().out and "reduction" not in content

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from benchmarks.communication import bytes_of_models
+from benchmarks.scaling_page import page
 from bihm_repro.cli.main import build_parser
 from bihm_repro.files import read_toml
 from bihm_repro.recipes.extends import find_recipe, recipe_names
@@ -107,6 +110,14 @@ def copied(source: str) -> str:
     return re.sub(r"(?m)^#(#+ )", r"\1", text) if text.startswith("## ") else text
 
 
+def scaling() -> str:
+    """Return what workers and hosts cost, as measured in ``results/scaling.json``."""
+    path = ROOT / "results" / "scaling.json"
+    if path.exists():
+        return page(json.loads(path.read_text(encoding="utf-8")))
+    return page({"communication": bytes_of_models()})
+
+
 def write_pages(app: Any) -> None:
     """Write all generated pages."""
     folder = Path(app.srcdir) / "generated"
@@ -115,6 +126,7 @@ def write_pages(app: Any) -> None:
     pages.update({name: copied(source) for source, name in PAGES.items()})
     for name, text in pages.items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    (folder / "scaling.inc").write_text(scaling(), encoding="utf-8")  # part of howto/cost.md
 
 
 def mark_fields(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
