@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.mutation import __main__ as mutation
+from tests.mutation.equivalent import EQUIVALENT
 from tests.mutation.mutants import mutants_of
 
 
@@ -42,6 +43,12 @@ def test_a_mutant_knows_its_line_and_whether_it_is_run_by_calls():
         (2, "2", False),
         (3, "3", True),
     ]
+
+
+def test_what_is_explained_exists_still():
+    for file, text, change in EQUIVALENT:
+        found = mutants_of((mutation.ROOT / file).read_bytes())
+        assert any((m.text, m.change) == (text, change) for m in found), (file, text)
 
 
 def test_quick_tests_that_run_the_line_come_first():

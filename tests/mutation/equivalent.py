@@ -26,7 +26,7 @@ EQUIVALENT = {
     ): "the third line tells names from examples as well as the second",
     (
         "bihm_repro/models/rbm.py",
-        'log_p.dimshuffle(0, "x") + T.zeros((1, samples), dtype=self.dtype)',
+        'return log_p.dimshuffle(0, "x") + T.zeros((1, samples), dtype=self.dtype), used',
         'log_p.dimshuffle(0, "x") + T.zeros((1, samples), dtype=self.dtype) -> '
         "(log_p.dimshuffle(0, 'x') - T.zeros((1, samples), dtype=self.dtype))",
     ): "zeros are added or subtracted",
