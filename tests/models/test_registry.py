@@ -29,7 +29,7 @@ BINARY = {Capability.SAMPLES, Capability.ACTIVE_UNITS}
         ("nvil", "NVIL", BINARY, LAYERS, {}),
         ("vimco", "VIMCO", BINARY, LAYERS, {}),
         ("nade", "NADE", {Capability.EXACT_LOG_P, Capability.SAMPLES}, set(), GLOROT),
-        ("rbm", "RBM", {Capability.LOG_Z}, set(), GLOROT),
+        ("rbm", "RBM", {Capability.LOG_Z, Capability.SAMPLES}, set(), GLOROT),
     ],
 )
 def test_each_kind_is_registered_with_what_it_can_do(name, title, capabilities, settings, defaults):

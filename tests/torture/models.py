@@ -24,6 +24,7 @@ MODELS: dict[str, dict[str, Any]] = {
             "nade_hidden": 2},
     "vae": {"layers": LAYERS, "hidden": [5, 6]},
     "nade": {"layers": [3]},
+    "rbm": {"layers": [3]},
 }  # fmt: skip
 
 
@@ -57,6 +58,8 @@ def _shapes(kind: str) -> dict[str, tuple[int, ...]]:
     if kind == "nade":
         nade("p0", 0, DIM, 3)
         return shapes
+    if kind == "rbm":
+        return {"p0.W": (DIM, 3), "p0.b": (DIM,), "p0.c": (3,)}
     for level, (lower, upper) in enumerate(zip((DIM, *LAYERS), LAYERS)):
         p, q = f"p{level}", f"q{level}"
         if kind == "bihm":
@@ -104,7 +107,7 @@ def _use(model: Any) -> None:
     rows = model.sample(2)
     if rows.shape != (2, model.n_features_in_) or not np.isin(rows, (0, 1)).all():
         raise Failure(f"samples of shape {rows.shape}: {rows!r:.100}")
-    if model.kind != "nade":
+    if model.kind not in ("nade", "rbm"):
         means = model.transform(rows)
         if means.shape != (2, LAYERS[0]) or not np.isfinite(means).all():
             raise Failure(f"means of shape {means.shape}: {means!r:.100}")
