@@ -40,7 +40,7 @@ def _update(case: Case):
 
     def run(count: int) -> None:
         for group in batch_groups(itertools.islice(itertools.cycle(data), count), update):
-            update.many(group)
+            update.steps(group)
 
     return run
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["InputError", "SetupError"]
+import numbers
+from typing import Any
+
+__all__ = ["InputError", "SetupError", "check_count"]
 
 
 LONGEST = 2000
@@ -23,6 +26,14 @@ class SetupError(RuntimeError):
     def __str__(self) -> str:
         """Return the message on one line, whatever names and values are in it."""
         return _one_line(super().__str__())
+
+
+def check_count(value: Any, what: str, minimum: int = 1) -> int:
+    """Return an integer of at least ``minimum``, or raise an InputError."""
+    integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not (integer or (isinstance(value, float) and value.is_integer())) or value < minimum:
+        raise InputError(f"{what} is {value!r}: an integer of at least {minimum} is needed")
+    return int(value)
 
 
 def _one_line(text: str) -> str:

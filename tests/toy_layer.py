@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bihm_repro.bricks.base import BIAS, WEIGHT
+from bihm_repro.bricks.base import BIAS
 from bihm_repro.bricks.layer import Layer, Sample, Score
 from bihm_repro.bricks.numpy_layer import Conditional, NumpyLayer, array_of, linear
 from bihm_repro.bricks.registry import register
-from bihm_repro.engine.symbolic import T, floatX
+from bihm_repro.engine.symbolic import T
 from bihm_repro.ops.bernoulli import sample_layer
 from bihm_repro.ops.numerics import sigmoid, softplus
 
@@ -19,17 +19,12 @@ from bihm_repro.ops.numerics import sigmoid, softplus
 class ChainLayer(Layer):
     """The symbolic layer; it uses one counter for each unit."""
 
-    def __init__(self, name, inputs, units, *, weights, bias, dtype=floatX):
-        super().__init__(name, dtype=dtype)
-        self.inputs, self.units, self.counters = inputs, units, units
-        self._weights, self._bias = weights, bias
+    @property
+    def counters(self):
+        return self.units
 
     def _declare(self):
-        return [
-            ("W", (self.inputs, self.units), WEIGHT, self._weights),
-            ("b", (self.units,), BIAS, self._bias),
-            ("c", (self.units,), BIAS, self._bias),
-        ]
+        return [*super()._declare(), ("c", (self.units,), BIAS, self._bias)]
 
     def _linear(self, x):
         return T.dot(x, self.W) + self.b

@@ -10,9 +10,9 @@ import numpy as np
 
 from bihm_repro.datasets.checks import is_binary
 from bihm_repro.datasets.streams import fixed_sample
-from bihm_repro.errors import InputError
+from bihm_repro.errors import InputError, check_count
 
-__all__ = ["GreyLevelsWarning", "as_binary", "as_rows", "column_names", "count", "new_seed"]
+__all__ = ["GreyLevelsWarning", "as_binary", "as_rows", "column_names", "new_seed"]
 
 
 class GreyLevelsWarning(UserWarning):
@@ -88,15 +88,6 @@ def column_names(x: Any) -> np.ndarray | None:
     return np.array(names, dtype=object)
 
 
-def count(value: Any, what: str, minimum: int = 1) -> int:
-    """Return ``value`` where it is an integer of at least ``minimum``."""
-    integral = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    integral = integral or (isinstance(value, float) and value.is_integer())
-    if not integral or value < minimum:
-        raise InputError(f"{what} is {value!r}: an integer of at least {minimum} is needed")
-    return int(value)
-
-
 def new_seed(given: Any, what: str = "seed") -> int:
     """Return the seed that ``given`` stands for.
 
@@ -108,4 +99,4 @@ def new_seed(given: Any, what: str = "seed") -> int:
         return int(given.integers(2**31))
     if hasattr(given, "randint"):
         return int(given.randint(2**31 - 1))
-    return count(given, what, 0)
+    return check_count(given, what, 0)

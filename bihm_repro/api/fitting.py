@@ -60,17 +60,19 @@ def train(
     grey = rows.dtype != np.uint8
     splits = {"train": rows, "valid": valid}
     fingerprint = fingerprint_of_splits(splits, binary=not grey and valid.dtype == np.uint8)
-    run = None
-    if out is not None:
-        run = RunDirectory(out)
-        run.claim(recipe)
-        if run.read_status().get("finished"):
-            run.check_data(fingerprint)
-            log = run.read_log().to_dict("records")
-            return Trained(dict(run.read_model()), log, rows.shape[1])
     if valid.dtype != np.uint8:
         valid = fixed_sample(valid, 1, "valid") if grey else as_binary(valid, "valid", "valid")
-    return _run(recipe, rows, valid, fingerprint, callbacks, run, verbose)
+    if out is None:
+        return _run(recipe, rows, valid, fingerprint, callbacks, None, verbose)
+    run = RunDirectory(out)
+    with run.lock():
+        run.repair()
+        with run.claimed(recipe):
+            run.check_data(fingerprint)
+            if not run.read_status().get("finished"):
+                return _run(recipe, rows, valid, fingerprint, callbacks, run, verbose)
+            log = run.read_log().to_dict("records")
+            return Trained(dict(run.read_model()), log, rows.shape[1])
 
 
 def _run(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bihm_repro.api.arrays import count, new_seed
+from bihm_repro.api.arrays import new_seed
 from bihm_repro.api.fitted import Fitted
-from bihm_repro.errors import InputError
+from bihm_repro.errors import InputError, check_count
 from bihm_repro.models.registry import Capability
 from bihm_repro.ops.random_stream import RandomStream
 
@@ -33,7 +33,7 @@ class Measuring(Fitted):
         """
         from bihm_repro.estimators.log_likelihood import estimate_log_likelihood
 
-        rows, k, used = self._rows(x), count(samples, "samples"), new_seed(seed)
+        rows, k, used = self._rows(x), check_count(samples, "samples"), new_seed(seed)
         options: dict[str, Any] = {"log_z2": log_z2, "seed": used}
         if not self.symbolic.can(Capability.EXACT_LOG_P):
             options["log_weights"] = self._log_weights(used)
@@ -65,7 +65,7 @@ class Measuring(Fitted):
 
         rows, used = self._rows(x), new_seed(seed)
         return estimate_effective_sample_size(
-            self.symbolic, rows, count(samples, "samples"), seed=used
+            self.symbolic, rows, check_count(samples, "samples"), seed=used
         )
 
     def estimate_log_z2(
@@ -84,13 +84,13 @@ class Measuring(Fitted):
         exact; those of higher ones are averages over ``eval_samples`` samples of the layer below.
         """
         rows = self._rows(X).astype(np.float32)
-        which = count(self.transform_layer if layer is None else layer, "layer")
+        which = check_count(self.transform_layer if layer is None else layer, "layer")
         if which > len(self.settings.layers):
             raise InputError(
                 f"layer is {which}: this model has the latent layers 1 to "
                 f"{len(self.settings.layers)}"
             )
-        samples = count(self.eval_samples, "eval_samples")
+        samples = check_count(self.eval_samples, "eval_samples")
         return self.sampler.posterior_means(rows, which, samples, RandomStream(0, "posterior"))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

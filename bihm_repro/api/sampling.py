@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bihm_repro.api.arrays import count, new_seed
+from bihm_repro.api.arrays import new_seed
 from bihm_repro.api.fitted import Fitted
-from bihm_repro.errors import InputError
+from bihm_repro.errors import InputError, check_count
 from bihm_repro.models import registry
 from bihm_repro.models.registry import Capability
 from bihm_repro.ops.random_stream import RandomStream
@@ -43,7 +43,7 @@ class Sampling(Fitted):
         self._require("sample")
         if gibbs_steps is None:
             gibbs_steps = 10 if registry.kind(self.kind).can(Capability.GIBBS) else 0
-        n, steps = count(n, "n"), count(gibbs_steps, "gibbs_steps", 0)
+        n, steps = check_count(n, "n"), check_count(gibbs_steps, "gibbs_steps", 0)
         random = RandomStream(new_seed(seed), "samples")
         model, settings = self.sampler, _gibbs(proposals, exact)
         if not steps:
@@ -78,7 +78,7 @@ class Sampling(Fitted):
             raise InputError(f"mask has shape {mask.shape}: expected {x.shape} or {x.shape[1:]}")
         x = self._rows(np.where(mask, 0, x)).astype(np.float32)
         known = np.broadcast_to(~mask, x.shape)
-        steps, settings = count(gibbs_steps, "gibbs_steps"), _gibbs(proposals, exact)
+        steps, settings = check_count(gibbs_steps, "gibbs_steps"), _gibbs(proposals, exact)
         random = RandomStream(new_seed(seed), "inpainting")
         for state in inpainting_chain(self.sampler, x, known, steps, random, settings):
             chain = state
@@ -86,4 +86,4 @@ class Sampling(Fitted):
 
 
 def _gibbs(proposals: Any, exact: bool) -> GibbsSettings:
-    return GibbsSettings(count(proposals, "proposals"), keep_current=bool(exact))
+    return GibbsSettings(check_count(proposals, "proposals"), keep_current=bool(exact))

@@ -21,7 +21,7 @@ from bihm_repro.engine.symbolic import floatX, shared
 from bihm_repro.errors import InputError
 from bihm_repro.ops.random_numbers import seed_for
 
-__all__ = ["BIAS", "WEIGHT", "Brick"]
+__all__ = ["BIAS", "WEIGHT", "Brick", "Map"]
 
 WEIGHT = "weight"
 BIAS = "bias"
@@ -111,3 +111,33 @@ class Brick:
                 raise InputError(f"parameter {p.name} holds values that are not finite")
         for p in self.parameters:
             p.set_value(np.array(values[p.name], dtype=self.dtype, order="C"))
+
+
+class Map(Brick):
+    """A brick from ``inputs`` to ``units``; it has W (inputs, units) and b (units,) by default.
+
+    Parameters
+    ----------
+    weights, bias : their initial values
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: int,
+        units: int,
+        *,
+        weights: Initialization,
+        bias: Initialization,
+        dtype: str = floatX,
+        children: Iterable[Brick] = (),
+    ) -> None:
+        super().__init__(name, children, dtype)
+        self.inputs, self.units = inputs, units
+        self._weights, self._bias = weights, bias
+
+    def _declare(self):
+        return [
+            ("W", (self.inputs, self.units), WEIGHT, self._weights),
+            ("b", (self.units,), BIAS, self._bias),
+        ]

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from bihm_repro.bricks.base import BIAS, WEIGHT
-from bihm_repro.bricks.initialization import Initialization
+from bihm_repro.bricks.base import BIAS
 from bihm_repro.bricks.layer import Layer, Prior, Sample, Score
-from bihm_repro.bricks.mlp import MLP
-from bihm_repro.engine.symbolic import T, floatX, grad
+from bihm_repro.bricks.mlp import features
+from bihm_repro.engine.symbolic import T, grad
 from bihm_repro.ops.affine import affine
 from bihm_repro.ops.bernoulli import sample_layer, score_layer
 from bihm_repro.ops.gradients import column_means, summed_residual, weighted_gradient
@@ -44,87 +43,76 @@ class BernoulliLayer(Layer):
         inputs: int,
         units: int,
         *,
-        weights: Initialization,
-        bias: Initialization,
         hidden: Sequence[int] = (),
         activation: str = "tanh",
-        dtype: str = floatX,
+        **settings: Any,
     ) -> None:
-        children = []
-        if hidden:
-            children = [MLP("mlp", inputs, hidden, activation, weights, bias, dtype)]
-        super().__init__(name, children, dtype)
-        self.inputs, self.units = (hidden[-1] if hidden else inputs), units
-        self._weights, self._bias = weights, bias
-
-    def _declare(self):
-        return [
-            ("W", (self.inputs, self.units), WEIGHT, self._weights),
-            ("b", (self.units,), BIAS, self._bias),
-        ]
+        children, width = features(inputs, hidden, activation, **settings)
+        super().__init__(name, width, units, children=children, **settings)
 
     def _features(self, x):
         return self.children[0].apply(x) if self.children else x
 
     def prepare(self, x: Any) -> Any:
         """Compute the logits once, for several calls of ``sample`` and ``score``."""
-        features = self._features(x)
-        return _Prepared(features, affine(features, self.W, self.b))
+        x = self._features(x)
+        return _Prepared(x, affine(x, self.W, self.b))
 
     def _arguments(self, x: Any) -> tuple[Any, tuple]:
         """Return the features, and what the fused Ops take: logits, or what they are made of."""
         if isinstance(x, _Prepared):
             return x.features, (x.logits,)
-        features = self._features(x)
-        return features, (features, self.W, self.b)
+        x = self._features(x)
+        return x, (x, self.W, self.b)
 
     def sample(
         self, x: Any, *, repeats: Any = 1, seed: int, counter: Any, train: bool = False
     ) -> Sample:
         """See ``Layer.sample``."""
         single = isinstance(repeats, int) and repeats == 1
-        wants = "nothing" if not train else "residual" if single else "mean"
-        features, given = self._arguments(x)
-        drawn = sample_layer(*given, repeats=repeats, seed=seed, counter=counter, wants=wants)
+        x, given = self._arguments(x)
+        drawn = sample_layer(
+            *given,
+            repeats=repeats,
+            seed=seed,
+            counter=counter,
+            residual=train and single,
+            mean=train and not single,
+        )
 
         def gradients(weight) -> dict:
             if single:
-                return self._gradients(features, drawn.extra, weight)
-            residual = summed_residual(drawn.extra, drawn.sample, weight)
-            return self._gradients(features, residual, T.ones_like(residual[:, 0]))
+                return self._gradients(x, drawn.residual, weight)
+            residual = summed_residual(drawn.mean, drawn.sample, weight)
+            return self._gradients(x, residual, T.ones_like(residual[:, 0]))
 
-        return Sample(drawn.sample, drawn.log_q, gradients, self._input_means(features))
+        return Sample(drawn.sample, drawn.log_q, gradients, self._input_means(x))
 
     def score(self, values: Any, x: Any, *, train: bool = False) -> Score:
         """See ``Layer.score``."""
-        features, given = self._arguments(x)
-        scored = score_layer(values, *given, wants_residual=train)
+        x, given = self._arguments(x)
+        scored = score_layer(values, *given, residual=train)
         return Score(
             scored.log_p,
-            lambda w: self._gradients(features, scored.residual, w),
-            self._input_means(features),
+            lambda weight: self._gradients(x, scored.residual, weight),
+            self._input_means(x),
         )
 
-    def _input_means(self, features: Any) -> dict:
-        return {self.W: (self.b, column_means(features))}
+    def _input_means(self, x: Any) -> dict:
+        return {self.W: (self.b, column_means(x))}
 
-    def _gradients(self, features, residual, weight) -> dict:
-        weights, bias = weighted_gradient(features, residual, weight)
+    def _gradients(self, x, residual, weight) -> dict:
+        weights, bias = weighted_gradient(x, residual, weight)
         gradients = {self.W: weights, self.b: bias}
         if self.children:
             back = T.dot(residual * weight.dimshuffle(0, "x"), self.W.T)
             below = self.children[0].parameters
-            gradients.update(zip(below, grad(None, below, known_grads={features: back})))
+            gradients.update(zip(below, grad(None, below, known_grads={x: back})))
         return gradients
 
 
 class FactorisedPrior(Prior):
     """p(h) = prod_i B(h_i | logistic(b_i)): the top of the generative model."""
-
-    def __init__(self, name: str, units: int, *, bias: Initialization, dtype: str = floatX) -> None:
-        super().__init__(name, dtype=dtype)
-        self.units = units
-        self._bias = bias
 
     def _declare(self):
         return [("b", (self.units,), BIAS, self._bias)]

@@ -8,12 +8,12 @@ inputs above the strictly upper triangular A: one linear map of (x, v), centred 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from bihm_repro.bricks.base import BIAS, WEIGHT, Brick
-from bihm_repro.bricks.initialization import Initialization
+from bihm_repro.bricks.base import Brick, Map
 from bihm_repro.bricks.layer import Layer, Prior, Sample, Score
-from bihm_repro.engine.symbolic import T, floatX
+from bihm_repro.engine.symbolic import T
 from bihm_repro.ops.adam import upper_triangle
 from bihm_repro.ops.affine import affine
 from bihm_repro.ops.autoregressive import sample_darn, score_darn
@@ -22,37 +22,19 @@ from bihm_repro.ops.gradients import column_means, summed_residual, weighted_gra
 __all__ = ["DarnLayer", "DarnPrior"]
 
 
-class _Darn(Brick):
+class _Darn(Map):
     """The parameters; ``inputs`` is 0 for a prior."""
 
-    inputs: int
-    units: int
-
-    def __init__(
-        self,
-        name: str,
-        inputs: int,
-        units: int,
-        *,
-        weights: Initialization,
-        bias: Initialization,
-        dtype: str = floatX,
-    ) -> None:
-        super().__init__(name, dtype=dtype)
-        self.inputs, self.units = inputs, units
-        self._mask = upper_triangle(inputs + units, units, inputs, self.dtype)
-        self._weights, self._bias = weights, bias
+    @cached_property
+    def _mask(self) -> Any:
+        return upper_triangle(self.inputs + self.units, self.units, self.inputs, self.dtype)
 
     def _declare(self):
-        return [
-            (
-                "W",
-                (self.inputs + self.units, self.units),
-                WEIGHT,
-                lambda shape, seed: self._weights(shape, seed) * self._mask,
-            ),
-            ("b", (self.units,), BIAS, self._bias),
-        ]
+        def initial(shape: tuple, seed: int) -> Any:
+            return self._weights(shape, seed) * self._mask
+
+        (_, _, role, _), bias = super()._declare()
+        return [("W", (self.inputs + self.units, self.units), role, initial), bias]
 
     def allocate(self, prefix: str = "") -> Brick:
         """Make the parameters."""
@@ -90,13 +72,13 @@ class DarnLayer(_Darn, Layer):
         """See ``Layer.sample``."""
         x, base = self.prepare(x)
         drawn = sample_darn(
-            base, self._within, repeats=repeats, seed=seed, counter=counter, wants_residual=train
+            base, self._within, repeats=repeats, seed=seed, counter=counter, residual=train
         )
 
         def gradients(weight) -> dict:
             # The K samples of a row share their inputs: their residuals are summed first.
-            of_x = summed_residual(T.zeros_like(base), drawn.extra, -weight)
-            within = self._within_gradient(drawn.sample, drawn.extra, weight)
+            of_x = summed_residual(T.zeros_like(base), drawn.residual, -weight)
+            within = self._within_gradient(drawn.sample, drawn.residual, weight)
             return self._gradients(x, of_x, T.ones_like(of_x[:, 0]), within)
 
         return Sample(drawn.sample, drawn.log_q, gradients, self._means(x, drawn.sample))
@@ -104,7 +86,7 @@ class DarnLayer(_Darn, Layer):
     def score(self, values: Any, x: Any, *, train: bool = False) -> Score:
         """See ``Layer.score``."""
         x, base = self.prepare(x)
-        scored = score_darn(values, base, self._within, wants_residual=train)
+        scored = score_darn(values, base, self._within, residual=train)
 
         def gradients(weight) -> dict:
             of_values = summed_residual(T.zeros_like(values), scored.residual, -weight)
@@ -125,34 +107,23 @@ class DarnLayer(_Darn, Layer):
 class DarnPrior(_Darn, Prior):
     """p(v) with v_i given v_1 ... v_{i-1}: a fully visible sigmoid belief network."""
 
-    def __init__(
-        self,
-        name: str,
-        units: int,
-        *,
-        weights: Initialization,
-        bias: Initialization,
-        dtype: str = floatX,
-    ) -> None:
-        super().__init__(name, 0, units, weights=weights, bias=bias, dtype=dtype)
-
     def sample(self, rows: Any, *, seed: int, counter: Any) -> Sample:
         """See ``Prior.sample``."""
         base = self.b.dimshuffle("x", 0)
         drawn = sample_darn(
-            base, self._within, repeats=rows, seed=seed, counter=counter, wants_residual=True
+            base, self._within, repeats=rows, seed=seed, counter=counter, residual=True
         )
         return Sample(
             drawn.sample,
             drawn.log_q,
-            lambda weight: self._gradients(drawn.sample, drawn.extra, weight),
+            lambda weight: self._gradients(drawn.sample, drawn.residual, weight),
             self._means(drawn.sample),
         )
 
     def score(self, values: Any, *, train: bool = False) -> Score:
         """See ``Prior.score``."""
         base = self.b.dimshuffle("x", 0)
-        scored = score_darn(values, base, self._within, wants_residual=train)
+        scored = score_darn(values, base, self._within, residual=train)
         return Score(
             scored.log_p,
             lambda weight: self._gradients(values, scored.residual, weight),

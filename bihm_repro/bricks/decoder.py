@@ -36,7 +36,7 @@ class BernoulliDecoder(BernoulliLayer):
         """Score ``values`` (n, units), a row for each group of K rows of ``h`` (n * K, inputs)."""
         # A variable of its own: where f is the identity, h may have other gradients besides.
         features = self._features(h).copy()
-        scored = score_layer(values, features, self.W, self.b, wants_residual=train)
+        scored = score_layer(values, features, self.W, self.b, residual=train)
 
         def gradients(weight) -> tuple[dict, dict]:
             weights, bias = weighted_gradient(features, scored.residual, weight)

@@ -13,17 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bihm_repro.bricks.base import Brick
-from bihm_repro.bricks.initialization import Initialization
-from bihm_repro.bricks.mlp import MLP, Linear
-from bihm_repro.engine.symbolic import T, floatX
+from bihm_repro.bricks.mlp import Linear, features
+from bihm_repro.engine.symbolic import T
 
-__all__ = [
-    "GaussianSample",
-    "GaussianLayer",
-    "Moments",
-    "divergence_from_prior",
-    "prior_log_density",
-]
+__all__ = ["GaussianLayer", "GaussianSample", "divergence_from_prior", "prior_log_density"]
 
 _LOG_2_PI = float(np.log(2 * np.pi))
 
@@ -58,24 +51,22 @@ class GaussianLayer(Brick):
         inputs: int,
         units: int,
         *,
-        weights: Initialization,
-        bias: Initialization,
         hidden: Sequence[int] = (),
         activation: str = "tanh",
-        dtype: str = floatX,
+        **settings: Any,
     ) -> None:
-        width = hidden[-1] if hidden else inputs
-        self._mean = Linear("mean", width, units, weights, bias, dtype)
-        self._log_variance = Linear("log_variance", width, units, weights, bias, dtype)
-        self._mlp = MLP("mlp", inputs, hidden, activation, weights, bias, dtype) if hidden else None
-        below = [self._mlp] if self._mlp is not None else []
-        super().__init__(name, [*below, self._mean, self._log_variance], dtype)
+        self._mlp, width = features(inputs, hidden, activation, **settings)
+        self._mean = Linear("mean", width, units, **settings)
+        self._log_variance = Linear("log_variance", width, units, **settings)
+        children = [*self._mlp, self._mean, self._log_variance]
+        super().__init__(name, children, self._mean.dtype)
         self.units = units
 
     def moments(self, x) -> Moments:
         """Mean and logarithm of the variance, (rows, units) each, given ``x`` (rows, inputs)."""
-        features = self._mlp.apply(x) if self._mlp else x
-        return Moments(self._mean.apply(features), self._log_variance.apply(features))
+        for mlp in self._mlp:
+            x = mlp.apply(x)
+        return Moments(self._mean.apply(x), self._log_variance.apply(x))
 
     def sample(self, x, noise, *, repeats=1) -> GaussianSample:
         """Draw ``repeats`` samples for each row of ``x`` (n, inputs): n * repeats rows.

@@ -1,4 +1,4 @@
-"""First values of parameters, each a pure function of shape and seed."""
+"""Initial values of parameters, each a pure function of shape and seed."""
 
 from __future__ import annotations
 

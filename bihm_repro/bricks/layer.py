@@ -6,13 +6,12 @@ gradients of its own parameters only, for given weights of the rows.
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from bihm_repro.bricks.base import Brick
-from bihm_repro.bricks.plugins import Reference, resolve
+from bihm_repro.bricks.base import Map
+from bihm_repro.bricks.plugins import Reference, accepted, resolve
 
 __all__ = ["Layer", "Prior", "Sample", "Score", "build"]
 
@@ -41,14 +40,15 @@ class Sample(NamedTuple):
     input_means: Mapping[Any, tuple[Any, Any]] = {}
 
 
-class Layer(Brick, ABC):
+class Layer(Map, ABC):
     """A distribution of ``units`` binary units given ``inputs`` values.
 
     What a subclass must give
     -------------------------
     __init__ : takes ``name, inputs, units`` and, by keyword, whichever it declares of ``weights``
-        and ``bias`` (initializations), ``dtype`` and the fields of a recipe's ``model`` section
-    _declare : its parameters, see :class:`bihm_repro.bricks.base.Brick`
+        and ``bias`` (initializations), ``dtype`` and the fields of a recipe's ``model`` section;
+        that of :class:`bihm_repro.bricks.base.Map` where it needs no more
+    _declare : its parameters, W and b unless it says otherwise
     sample, score : see there
     counters : how many consecutive counters a call of ``sample`` uses, 1 unless it says otherwise
 
@@ -56,8 +56,6 @@ class Layer(Brick, ABC):
     """
 
     counters: int = 1
-    inputs: int
-    units: int
 
     @abstractmethod
     def sample(
@@ -81,14 +79,16 @@ class Layer(Brick, ABC):
         return x
 
 
-class Prior(Brick, ABC):
+class Prior(Map, ABC):
     """A distribution of ``units`` binary units: the top of a generative model.
 
     A subclass gives the same as one of :class:`Layer`, without inputs.
     """
 
     counters: int = 1
-    units: int
+
+    def __init__(self, name: str, units: int, **settings: Any) -> None:
+        super().__init__(name, 0, units, **settings)
 
     @abstractmethod
     def sample(self, rows: Any, *, seed: int, counter: Any) -> Sample:
@@ -102,5 +102,5 @@ class Prior(Brick, ABC):
 def build(reference: Reference | None, *sizes: Any, **settings: Any) -> Any:
     """Construct a brick with those of ``settings`` that its class declares."""
     cls = resolve(reference)
-    declared = inspect.signature(cls.__init__).parameters
+    declared = accepted(cls)
     return cls(*sizes, **{name: value for name, value in settings.items() if name in declared})

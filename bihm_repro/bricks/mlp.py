@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from bihm_repro.bricks.base import BIAS, WEIGHT, Brick
-from bihm_repro.bricks.initialization import Initialization
-from bihm_repro.engine.symbolic import T, floatX
+from bihm_repro.bricks.base import Brick, Map
+from bihm_repro.engine.symbolic import T
 from bihm_repro.errors import InputError
 
-__all__ = ["ACTIVATIONS", "Linear", "MLP"]
+__all__ = ["Linear", "MLP", "features"]
 
 ACTIVATIONS = {
     "tanh": T.tanh,
@@ -18,27 +18,8 @@ ACTIVATIONS = {
 }
 
 
-class Linear(Brick):
+class Linear(Map):
     """x W + b with W of shape (inputs, units)."""
-
-    def __init__(
-        self,
-        name: str,
-        inputs: int,
-        units: int,
-        weights: Initialization,
-        bias: Initialization,
-        dtype: str = floatX,
-    ) -> None:
-        super().__init__(name, dtype=dtype)
-        self.inputs, self.units = inputs, units
-        self._weights, self._bias = weights, bias
-
-    def _declare(self):
-        return [
-            ("W", (self.inputs, self.units), WEIGHT, self._weights),
-            ("b", (self.units,), BIAS, self._bias),
-        ]
 
     def apply(self, x):
         """(rows, inputs) to (rows, units)."""
@@ -49,25 +30,17 @@ class MLP(Brick):
     """Linear maps, each followed by the activation."""
 
     def __init__(
-        self,
-        name: str,
-        inputs: int,
-        sizes: Sequence[int],
-        activation: str,
-        weights: Initialization,
-        bias: Initialization,
-        dtype: str = floatX,
+        self, name: str, inputs: int, sizes: Sequence[int], activation: str, **settings: Any
     ) -> None:
         if activation not in ACTIVATIONS:
             raise InputError(
                 f"model.activation is {activation!r}: allowed are {', '.join(ACTIVATIONS)}"
             )
-        before = [inputs, *sizes[:-1]]
         maps = [
-            Linear(f"hidden{i}", a, b, weights, bias, dtype)
-            for i, (a, b) in enumerate(zip(before, sizes))
+            Linear(f"hidden{i}", before, size, **settings)
+            for i, (before, size) in enumerate(zip([inputs, *sizes], sizes))
         ]
-        super().__init__(name, maps, dtype)
+        super().__init__(name, maps, maps[0].dtype)
         self._activation = ACTIVATIONS[activation]
 
     def apply(self, x):
@@ -75,3 +48,12 @@ class MLP(Brick):
         for linear in self.children:
             x = self._activation(linear.apply(x))
         return x
+
+
+def features(
+    inputs: int, hidden: Sequence[int], activation: str, **settings: Any
+) -> tuple[list[MLP], int]:
+    """Return the deterministic layers inside a conditional, none or an MLP, and their outputs."""
+    if not hidden:
+        return [], inputs
+    return [MLP("mlp", inputs, hidden, activation, **settings)], hidden[-1]

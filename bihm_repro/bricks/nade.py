@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bihm_repro.bricks.base import BIAS, WEIGHT, Brick
-from bihm_repro.bricks.initialization import Initialization, constant
+from bihm_repro.bricks.base import BIAS, WEIGHT, Map
+from bihm_repro.bricks.initialization import constant
 from bihm_repro.bricks.layer import Layer, Prior, Sample, Score
-from bihm_repro.engine.symbolic import T, floatX
+from bihm_repro.engine.symbolic import T
 from bihm_repro.ops.affine import affine
 from bihm_repro.ops.autoregressive import nade_gradient, sample_nade, score_nade
 from bihm_repro.ops.gradients import column_means, summed_residual, weighted_gradient
@@ -22,26 +22,12 @@ from bihm_repro.ops.gradients import column_means, summed_residual, weighted_gra
 __all__ = ["NadeLayer", "NadePrior"]
 
 
-class _Nade(Brick):
+class _Nade(Map):
     """The parameters; ``inputs`` is 0 for a prior, ``nade_hidden`` counts the hidden units."""
 
-    inputs: int
-    units: int
-
-    def __init__(
-        self,
-        name: str,
-        inputs: int,
-        units: int,
-        *,
-        weights: Initialization,
-        bias: Initialization,
-        nade_hidden: int = 100,
-        dtype: str = floatX,
-    ) -> None:
-        super().__init__(name, dtype=dtype)
-        self.inputs, self.units, self.hidden = inputs, units, nade_hidden
-        self._weights, self._bias = weights, bias
+    def __init__(self, *sizes: Any, nade_hidden: int = 100, **settings: Any) -> None:
+        super().__init__(*sizes, **settings)
+        self.hidden = nade_hidden
 
     def _declare(self):
         from_inputs = [
@@ -79,28 +65,20 @@ class NadeLayer(_Nade, Layer):
     ) -> Sample:
         """See ``Layer.sample``."""
         x, base, start = self.prepare(x)
-        drawn = sample_nade(
-            base,
-            start,
-            self.R,
-            self.V,
-            repeats=repeats,
-            seed=seed,
-            counter=counter,
-            wants_residual=train,
-        )
+        arrays = base, start, self.R, self.V
+        drawn = sample_nade(*arrays, repeats=repeats, seed=seed, counter=counter, residual=train)
 
         def gradients(weight) -> dict:
             # The K samples of a row share their inputs: their derivatives are summed first.
-            of_x = summed_residual(T.zeros_like(base), drawn.extra, -weight)
-            return self._gradients(x, start, drawn.sample, drawn.extra, weight, of_x)
+            of_x = summed_residual(T.zeros_like(base), drawn.residual, -weight)
+            return self._gradients(x, start, drawn.sample, drawn.residual, weight, of_x)
 
         return Sample(drawn.sample, drawn.log_q, gradients, self._means(x))
 
     def score(self, values: Any, x: Any, *, train: bool = False) -> Score:
         """See ``Layer.score``."""
         x, base, start = self.prepare(x)
-        scored = score_nade(values, base, start, self.R, self.V, wants_residual=train)
+        scored = score_nade(values, base, start, self.R, self.V, residual=train)
 
         def gradients(weight) -> dict:
             of_x = scored.residual * weight.dimshuffle(0, "x")
@@ -134,34 +112,20 @@ class NadeLayer(_Nade, Layer):
 class NadePrior(_Nade, Prior):
     """p(v) with v_i given v_1 ... v_{i-1}: the neural autoregressive distribution estimator."""
 
-    def __init__(
-        self,
-        name: str,
-        units: int,
-        *,
-        weights: Initialization,
-        bias: Initialization,
-        nade_hidden: int = 100,
-        dtype: str = floatX,
-    ) -> None:
-        super().__init__(
-            name, 0, units, weights=weights, bias=bias, nade_hidden=nade_hidden, dtype=dtype
-        )
-
     def sample(self, rows: Any, *, seed: int, counter: Any) -> Sample:
         """See ``Prior.sample``."""
         arrays = self.b.dimshuffle("x", 0), self.c.dimshuffle("x", 0), self.R, self.V
-        drawn = sample_nade(*arrays, repeats=rows, seed=seed, counter=counter, wants_residual=True)
+        drawn = sample_nade(*arrays, repeats=rows, seed=seed, counter=counter, residual=True)
         return Sample(
             drawn.sample,
             drawn.log_q,
-            lambda weight: self._gradients(drawn.sample, drawn.extra, weight),
+            lambda weight: self._gradients(drawn.sample, drawn.residual, weight),
         )
 
     def score(self, values: Any, *, train: bool = False) -> Score:
         """See ``Prior.score``."""
         arrays = self.b.dimshuffle("x", 0), self.c.dimshuffle("x", 0), self.R, self.V
-        scored = score_nade(values, *arrays, wants_residual=train)
+        scored = score_nade(values, *arrays, residual=train)
         return Score(scored.log_p, lambda weight: self._gradients(values, scored.residual, weight))
 
     def _gradients(self, values: Any, residual: Any, weight: Any) -> dict:

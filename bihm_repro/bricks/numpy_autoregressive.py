@@ -16,7 +16,7 @@ from bihm_repro.errors import InputError
 from bihm_repro.ops.numerics import sigmoid, softplus
 from bihm_repro.ops.random_stream import RandomStream
 
-__all__ = ["NumpyDarn", "NumpyDarnPrior", "NumpyNade", "NumpyNadePrior"]
+__all__ = ["NumpyDarn", "NumpyNade", "NumpyNadePrior"]
 
 BLOCK = 32
 """Units of a DARN layer between two matrix products, while they are drawn."""
@@ -123,7 +123,7 @@ class _Nade(_Autoregressive):
 
 
 class NumpyDarn(NumpyLayer):
-    """v_i given x and v_1 ... v_{i-1}; ``W`` is (inputs + units, units)."""
+    """v_i given x and v_1 ... v_{i-1}; ``W`` is (inputs + units, units), with 0 inputs a prior."""
 
     def __init__(self, name: str, arrays: Mapping[str, np.ndarray], settings: Any = None) -> None:
         """Take ``W`` and ``b`` from ``arrays``."""
@@ -144,36 +144,24 @@ class NumpyDarn(NumpyLayer):
         return _Darn(_affine(x, self._weights, self._bias), self._within)
 
 
-class NumpyDarnPrior(NumpyDarn):
-    """v_i given v_1 ... v_{i-1}; ``W`` is (units, units)."""
+class NumpyNade(NumpyLayer):
+    """v_i given x and v_1 ... v_{i-1}."""
 
-    def given(self, x: np.ndarray | None = None) -> Conditional:
-        """See :class:`NumpyLayer`."""
-        return _Darn(self._bias, self._within)
-
-
-class _NadeArrays(NumpyLayer):
-    """The arrays that a layer and a prior share."""
+    has_inputs = True
 
     def __init__(self, name: str, arrays: Mapping[str, np.ndarray], settings: Any = None) -> None:
-        """Take ``b``, ``c``, ``R`` and ``V`` from ``arrays``."""
+        """Take ``b``, ``c``, ``R``, ``V`` and, with inputs, ``W`` and ``U`` from ``arrays``."""
         self._bias, self._hidden_bias = (array_of(f"{name}.{v}", arrays, 1) for v in "bc")
         self._into, self._out = (array_of(f"{name}.{v}", arrays, 2) for v in "RV")
         self.inputs, self.units, self.hidden = 0, len(self._bias), len(self._hidden_bias)
         _check(name, "R", self._into, (self.units, self.hidden))
         _check(name, "V", self._out, self._into.shape)
-
-
-class NumpyNade(_NadeArrays):
-    """v_i given x and v_1 ... v_{i-1}."""
-
-    def __init__(self, name: str, arrays: Mapping[str, np.ndarray], settings: Any = None) -> None:
-        """Take ``W`` and ``U`` too."""
-        super().__init__(name, arrays, settings)
-        self._weights, self._hidden_weights = (array_of(f"{name}.{v}", arrays, 2) for v in "WU")
-        self.inputs = len(self._weights)
-        _check(name, "W", self._weights, (self.inputs, self.units))
-        _check(name, "U", self._hidden_weights, (self.inputs, self.hidden))
+        self._weights = self._hidden_weights = np.zeros((0, 0), np.float32)
+        if self.has_inputs:
+            self._weights, self._hidden_weights = (array_of(f"{name}.{v}", arrays, 2) for v in "WU")
+            self.inputs = len(self._weights)
+            _check(name, "W", self._weights, (self.inputs, self.units))
+            _check(name, "U", self._hidden_weights, (self.inputs, self.hidden))
 
     def given(self, x: np.ndarray | None = None) -> Conditional:
         """See :class:`NumpyLayer`."""
@@ -182,15 +170,15 @@ class NumpyNade(_NadeArrays):
         return _Nade(base, start, self._into, self._out)
 
 
-class NumpyNadePrior(_NadeArrays):
+class NumpyNadePrior(NumpyNade):
     """v_i given v_1 ... v_{i-1}."""
 
-    def given(self, x: np.ndarray | None = None) -> Conditional:
-        """See :class:`NumpyLayer`."""
-        return _Nade(self._bias, self._hidden_bias, self._into, self._out)
+    has_inputs = False
 
 
 def _affine(x: Any, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    if x is None:
+        return bias
     # One large matrix product is far faster than a stack of small ones.
     flat = np.asarray(x, np.float32).reshape(-1, len(weights))
     return (flat @ weights + bias).reshape(*np.shape(x)[:-1], len(bias))

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import os
 from importlib import metadata
 from typing import Any, Union
 
 from bihm_repro.errors import InputError
 
-__all__ = ["GROUP", "Reference", "VARIABLE", "load_plugins", "resolve"]
+__all__ = ["Reference", "accepted", "load_plugins", "resolve"]
 
 VARIABLE = "BIHM_PLUGINS"
 GROUP = "bihm_repro.plugins"
@@ -52,6 +53,18 @@ def resolve(reference: Reference | None) -> Any:
         return reference
     module, _, name = reference.partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+def accepted(cls: type) -> set[str]:
+    """Return the names that the constructor of ``cls`` declares, and those it passes on."""
+    names: set[str] = set()
+    for base in cls.__mro__:
+        if "__init__" in vars(base):
+            found = inspect.signature(base.__init__).parameters.values()  # type: ignore[misc]
+            names |= {parameter.name for parameter in found}
+            if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in found):
+                break
+    return names
 
 
 def _names() -> list[str]:

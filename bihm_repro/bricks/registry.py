@@ -97,7 +97,7 @@ register(
     conditional="bihm_repro.bricks.darn:DarnLayer",
     numpy_conditional="bihm_repro.bricks.numpy_autoregressive:NumpyDarn",
     prior="bihm_repro.bricks.darn:DarnPrior",
-    numpy_prior="bihm_repro.bricks.numpy_autoregressive:NumpyDarnPrior",
+    numpy_prior="bihm_repro.bricks.numpy_autoregressive:NumpyDarn",
 )
 register(
     "nade",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
+from typing import Any
 
-__all__ = ["HelpFormatter", "integer", "integers"]
+__all__ = ["HelpFormatter", "add_shared", "integer", "integers"]
 
 MAXIMUM = 2**63 - 1
 
@@ -19,6 +21,33 @@ class HelpFormatter(argparse.HelpFormatter):
         if action.option_strings and stated and "default" not in text and "%(" not in text:
             return f"{text} (default: %(default)s)"
         return text
+
+
+def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Declare those options ``names`` that several commands have."""
+    shared: dict[str, dict[str, Any]] = {
+        "data": {"default": "data", "metavar": "DIR", "help": "the folder of the data sets"},
+        "results": {
+            "default": "results",
+            "metavar": "DIR",
+            "help": "the folder of the run folders",
+        },
+        "mirror": {
+            "default": os.environ.get("BIHM_DATA_MIRROR") or None,
+            "metavar": "DIR_OR_URL",
+            "help": "folder or address tried before the public ones (BIHM_DATA_MIRROR)",
+        },
+        "fresh": {
+            "action": "store_true",
+            "help": "restart; what was there moves to .replaced/ beside the run folder",
+        },
+        "no-evaluate": {"action": "store_true", "help": "do not evaluate at the end"},
+        "threads": {"type": int, "help": "threads (default: all cores)"},
+        "engine": {"choices": ("theano", "pytensor"), "help": "the symbolic engine"},
+        "device": {"help": "cpu (default); with pytensor also jax-cpu or gpu"},
+    }
+    for name in names:
+        parser.add_argument(f"--{name}", **shared[name])
 
 
 def _read(text: str) -> int:

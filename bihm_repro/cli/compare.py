@@ -7,15 +7,12 @@ import sys
 
 HELP = "compare runs: validation, what differs in their recipes, curves"
 
-__all__ = ["HELP", "add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
-    parser.add_argument(
-        "--out", default="comparison", help="folder of comparison.md, .csv and .png"
-    )
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="RUN", help="run folders")
+    add("--out", default="comparison", help="folder of comparison.md, .csv and .png")
 
 
 def run(args: argparse.Namespace) -> int:

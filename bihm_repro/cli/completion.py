@@ -6,8 +6,6 @@ import argparse
 
 from bihm_repro.errors import SetupError
 
-__all__ = ["HELP", "add_arguments", "run"]
-
 HELP = 'print a completion script for a shell: eval "$(bihm completion bash)"'
 SHELLS = ("bash", "zsh", "tcsh")
 

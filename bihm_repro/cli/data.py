@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bihm_repro.cli.arguments import integer
+from bihm_repro.cli.arguments import add_shared, integer
 from bihm_repro.errors import InputError, SetupError
 from bihm_repro.progress import printable
 
 if TYPE_CHECKING:
     from bihm_repro.datasets.dataset import Dataset
 
-__all__ = ["HELP", "add_arguments", "run"]
 
 HELP = (
     "Fetch data sets and convert them to data/NAME.hdf5: `data NAME...`, `data all`, "
@@ -25,25 +23,12 @@ HELP = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``bihm data``."""
-    parser.add_argument(
-        "names",
-        nargs="+",
-        metavar="NAME",
-        help="registered data sets, or `all`, or `list`, or `import FILE`",
-    )
-    parser.add_argument(
-        "--mirror",
-        default=os.environ.get("BIHM_DATA_MIRROR") or None,
-        metavar="DIR_OR_URL",
-        help="folder or address tried before the public ones (BIHM_DATA_MIRROR)",
-    )
-    parser.add_argument("--out", default="data", metavar="DIR", help="folder of the data files")
-    parser.add_argument("--fresh", action="store_true", help="convert again what exists already")
-    parser.add_argument(
-        "--file",
-        metavar="FILE",
-        help="a raw file of your own to convert, for one registered set (tfd, fer2013)",
-    )
+    add = parser.add_argument
+    add("names", nargs="+", metavar="NAME", help="data sets, or `all`, `list` or `import FILE`")
+    add_shared(parser, "mirror")
+    add("--out", default="data", metavar="DIR", help="folder of the data files")
+    add("--fresh", action="store_true", help="convert again what exists already")
+    add("--file", metavar="FILE", help="your own raw file of one registered set (tfd, fer2013)")
     _add_import_arguments(parser.add_argument_group("import"))
 
 
@@ -70,20 +55,9 @@ def _add_import_arguments(group: argparse._ArgumentGroup) -> None:
         help="divide the values by MAX (255 where not given): grey levels",
     )
     add("--threshold", type=float, metavar="T", help="binarize: values above T become 1")
-    add(
-        "--valid-fraction",
-        type=float,
-        default=0.1,
-        metavar="F",
-        help="share of the rows for valid, where the file has no such split",
-    )
-    add(
-        "--test-fraction",
-        type=float,
-        default=0.1,
-        metavar="F",
-        help="share of the rows for test, where the file has no such split",
-    )
+    for split in ("valid", "test"):
+        text = f"share of the rows for {split}, where the file has no such split"
+        add(f"--{split}-fraction", type=float, default=0.1, metavar="F", help=text)
     add("--seed", type=integer(), default=0, help="of the random split")
 
 
@@ -124,15 +98,8 @@ def _list(args: argparse.Namespace) -> int:
 def _convert(name: str, args: argparse.Namespace, unreachable: set[str]) -> None:
     from bihm_repro.datasets.convert import convert
 
-    result = convert(
-        name,
-        args.out,
-        mirror=args.mirror,
-        file=args.file,
-        fresh=args.fresh,
-        report=_report,
-        unreachable=unreachable,
-    )
+    given = {name: getattr(args, name) for name in ("mirror", "file", "fresh")}
+    result = convert(name, args.out, **given, report=_report, unreachable=unreachable)
     reused = "  (up to date)" if result.reused else ""
     print(describe(result.dataset, result.path) + reused, flush=True)
 

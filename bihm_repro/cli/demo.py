@@ -8,18 +8,16 @@ from pathlib import Path
 
 HELP = "write one HTML page in which the model of a run is live: no server, no network"
 
-__all__ = ["HELP", "add_arguments", "run"]
 
 EXAMPLES = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("run", metavar="RUN", help="a run folder of a bihm model")
-    parser.add_argument("--out", help="the page (RUN/demo.html)")
-    parser.add_argument(
-        "--data", default="data", help="the folder of the data sets, for some test examples"
-    )
+    add = parser.add_argument
+    add("run", metavar="RUN", help="a run folder of a bihm model")
+    add("--out", help="the page (RUN/demo.html)")
+    add("--data", default="data", help="the folder of the data sets, for some test examples")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,22 +6,20 @@ import argparse
 import os
 import platform
 import sys
+import timeit
 from collections.abc import Callable
 from pathlib import Path
 
 from bihm_repro import __version__
+from bihm_repro.cli.arguments import add_shared
 from bihm_repro.errors import InputError, SetupError
-
-__all__ = ["HELP", "add_arguments", "run"]
 
 HELP = "show engine, device, BLAS and its speed, compiler, threads and data; exit 1 with the fix"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("--data", default="data", help="folder of the converted data sets")
-    parser.add_argument("--engine", help="theano or pytensor (default: the one installed)")
-    parser.add_argument("--device", help="cpu (default); pytensor also: jax-cpu, gpu")
+    add_shared(parser, "data", "engine", "device")
     parser.add_argument("--quick", action="store_true", help="do not measure the speed")
 
 
@@ -98,7 +96,12 @@ def _engine_problems(quick: bool) -> list[str]:
     from bihm_repro.engine import symbolic
 
     _show("engine", f"{symbolic.engine} {symbolic.version}")
-    _show("device", f"{symbolic.device} ({_jax_device()})" if symbolic.on_jax else symbolic.device)
+    device = symbolic.device
+    if symbolic.on_jax:
+        from bihm_repro.engine.jax_device import describe
+
+        device += f" ({describe()})"
+    _show("device", device)
     _show("threads", f"{symbolic.threads} of {available_cores()} cores")
     problems = []
     if symbolic.on_jax:
@@ -108,16 +111,20 @@ def _engine_problems(quick: bool) -> list[str]:
     else:
         _show("BLAS", f"{symbolic.blas.path or symbolic.blas.library} ({symbolic.blas.origin})")
     if not quick:
-        from bihm_repro.engine.speed import sgemm_gflops
-
-        _show("sgemm", f"{sgemm_gflops():.0f} GFLOP/s measured, 1024 x 1024")
+        _show("sgemm", f"{_sgemm_gflops():.0f} GFLOP/s measured, 1024 x 1024")
     return problems
 
 
-def _jax_device() -> str:
-    from bihm_repro.engine.jax_device import describe
+def _sgemm_gflops(size: int = 1024, rounds: int = 5) -> float:
+    """Return the best speed of a float32 matrix product through the engine's BLAS."""
+    import numpy as np
 
-    return describe()
+    from bihm_repro.engine.symbolic import T, function
+
+    a, b = T.matrix(dtype="float32"), T.matrix(dtype="float32")
+    multiply, x = function([a, b], T.dot(a, b)), np.ones((size, size), dtype=np.float32)
+    seconds = min(timeit.repeat(lambda: multiply(x, x), number=1, repeat=rounds))
+    return 2 * size**3 / seconds / 1e9
 
 
 def _show_data(folder: Path) -> list[str]:

@@ -7,64 +7,37 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
-from bihm_repro.cli.arguments import integer, integers
+from bihm_repro.cli.arguments import add_shared, integer, integers
 from bihm_repro.errors import InputError
 from bihm_repro.progress import say
-
-__all__ = ["HELP", "add_arguments", "run"]
 
 HELP = "estimate log p, log p*, 2 log Z and ESS of a run's model; writes evaluation.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes; what is not given comes from the run's recipe."""
-    parser.add_argument("run", help="run folder, such as results/mnist")
-    count = integer()
-    parser.add_argument(
-        "--samples",
-        type=integers,
-        help="numbers K of samples (default: the recipe's, 1,10,100,1000)",
-    )
-    parser.add_argument(
-        "--z-samples", type=count, help="outer samples for 2 log Z (default: the recipe's, 1000000)"
-    )
-    parser.add_argument(
-        "--z-inner",
-        type=integer(1),
-        help="inner samples per outer sample (default: the recipe's, 1)",
-    )
-    parser.add_argument(
-        "--ess-samples",
-        type=count,
-        help="K of the effective sample size (default: the recipe's, 10000)",
-    )
-    parser.add_argument(
-        "--ess-examples",
-        type=count,
-        help="examples it is averaged over; 0: all (default: the recipe's, 1000)",
-    )
-    parser.add_argument("--split", default="test", help="train, valid or test")
-    parser.add_argument("--examples", type=count, default=0, help="random subset; 0: all")
-    parser.add_argument("--seed", type=count, default=0, help="of the estimates' random numbers")
-    parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
-    parser.add_argument(
-        "--z-trace",
-        type=integer(1),
-        metavar="N",
-        help="write z_trace.csv instead: running estimates with N samples",
-    )
-    parser.add_argument(
+    add, count = parser.add_argument, integer()
+    add("run", help="run folder, such as results/mnist")
+    add("--samples", type=integers, help="numbers K of samples (default: the recipe's)")
+    add("--z-samples", type=count, help="outer samples for 2 log Z (default: the recipe's)")
+    add("--z-inner", type=integer(1), help="inner samples for each (default: the recipe's)")
+    add("--ess-samples", type=count, help="K of the effective sample size (default: the recipe's)")
+    add("--ess-examples", type=count, help="examples for it; 0: all (default: the recipe's)")
+    add("--split", default="test", help="train, valid or test")
+    add("--examples", type=count, default=0, help="random subset; 0: all")
+    add("--seed", type=count, default=0, help="of the estimates' random numbers")
+    add("--z-trace", type=integer(1), metavar="N", help="write z_trace.csv with N samples instead")
+    add(
         "--cluster",
         metavar="WHERE",
         help="compute on workers: local:N, tcp://HOST:PORT or a scheduler file; "
         "the estimates are the same",
     )
-    parser.add_argument("--no-write", action="store_true", help="print only")
-    parser.add_argument("--threads", type=int, help="threads to use")
-    parser.add_argument("--engine", help="theano or pytensor")
-    parser.add_argument("--device", help="cpu; pytensor also: jax-cpu, gpu")
+    add("--no-write", action="store_true", help="print only")
+    add_shared(parser, "data", "threads", "engine", "device")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     name = folder.recipe.dataset  # a clear line where this is no run folder
     from bihm_repro.datasets.dataset import load_dataset
     from bihm_repro.estimators.evaluate import evaluate_run, write_z_trace
+    from bihm_repro.recipes.recipe import EvaluationRecipe
 
     if args.z_trace is not None:
         if args.cluster is not None:
@@ -89,11 +63,7 @@ def run(args: argparse.Namespace) -> int:
         with _workers(args) as compute_for:
             result = evaluate_run(
                 folder,
-                samples=args.samples,
-                z_samples=args.z_samples,
-                z_inner=args.z_inner,
-                ess_samples=args.ess_samples,
-                ess_examples=args.ess_examples,
+                **{item.name: getattr(args, item.name) for item in fields(EvaluationRecipe)},
                 examples=args.examples,
                 split=args.split,
                 seed=args.seed,

@@ -6,25 +6,24 @@ import argparse
 import sys
 from pathlib import Path
 
-HELP = "plot the figures as PNG and PDF, with their numbers as CSV, from the run folders"
+from bihm_repro.cli.arguments import add_shared
 
-__all__ = ["HELP", "add_arguments", "run"]
+HELP = "plot the figures as PNG and PDF, with their numbers as CSV, from the run folders"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "names",
         nargs="*",
         metavar="NAME",
         help="samples, inpainting, partition-function, learning-curves, faces, "
         "faces-inpainting, letters, uci; all of them where none is named",
     )
-    parser.add_argument("--results", default="results", help="the folder of the run folders")
-    parser.add_argument("--out", help="where the files are written (RESULTS/figures)")
-    parser.add_argument(
-        "--data", default="data", help="the folder of the data sets, for the images of inpainting"
-    )
+    add_shared(parser, "results")
+    add("--out", help="where the files are written (RESULTS/figures)")
+    add("--data", default="data", help="the folder of the data sets, for the images of inpainting")
 
 
 def run(args: argparse.Namespace) -> int:

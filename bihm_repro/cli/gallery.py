@@ -6,15 +6,16 @@ import argparse
 import sys
 from pathlib import Path
 
-HELP = "write one HTML page with the tables, figures, animations and runs"
+from bihm_repro.cli.arguments import add_shared
 
-__all__ = ["HELP", "add_arguments", "run"]
+HELP = "write one HTML page with the tables, figures, animations and runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("--results", default="results", help="the folder of the run folders")
-    parser.add_argument("--out", help="the page (RESULTS/gallery/index.html)")
+    add = parser.add_argument
+    add_shared(parser, "results")
+    add("--out", help="the page (RESULTS/gallery/index.html)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,9 +7,9 @@ and independent fillings; hidden pixels are shown as the probabilities of p(x|h_
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from bihm_repro.cli.arguments import integer
 from bihm_repro.cli.sample import (
     MOST_FRAMES,
     add_gibbs_arguments,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 HELP = "fill hidden parts of test pictures by Gibbs sampling of p*, as PNG and animated GIF"
 
-__all__ = ["HELP", "add_arguments", "run"]
 
 HIDDEN = 0.5
 """Grey level of the pixels that the chain does not see."""
@@ -31,18 +30,19 @@ HIDDEN = 0.5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("run_folder", metavar="RUN", help="run folder, such as results/mnist")
-    parser.add_argument(
+    add = parser.add_argument
+    add("run_folder", metavar="RUN", help="run folder, such as results/mnist")
+    add(
         "--masks",
         default="left,top,block",
         help="what is hidden, by commas: left, right, top, bottom, block (a random "
         "rectangle), or picture files whose dark pixels are hidden",
     )
-    parser.add_argument("--n", type=int, default=8, help="test examples for each mask")
-    parser.add_argument("--fillings", type=int, default=3, help="independent fillings of each")
-    parser.add_argument("--gibbs", type=int, default=100, metavar="STEPS", help="Gibbs steps")
-    parser.add_argument("--gif", action="store_true", help="also an animated GIF for each mask")
-    parser.add_argument("--out", metavar="DIR", help="folder for the pictures (RUN/pictures)")
+    add("--n", type=integer(1), default=8, help="test examples for each mask")
+    add("--fillings", type=integer(1), default=3, help="independent fillings of each")
+    add("--gibbs", type=integer(), default=100, metavar="STEPS", help="Gibbs steps")
+    add("--gif", action="store_true", help="also an animated GIF for each mask")
+    add("--out", metavar="DIR", help="folder for the pictures (RUN/pictures)")
     add_gibbs_arguments(parser)
 
 
@@ -54,12 +54,12 @@ def run(args: argparse.Namespace) -> int:
 
     from bihm_repro.models.registry import Capability
     from bihm_repro.ops.random_stream import RandomStream
+    from bihm_repro.progress import progress
     from bihm_repro.runs.layout import RunDirectory
     from bihm_repro.samplers.from_run import layered_sampler_of, picture_shape, random_examples
     from bihm_repro.samplers.images import BRIGHT, grid, write_gif, write_png
     from bihm_repro.samplers.inpainting import inpainting_chain, known_pixels
 
-    _check_counts(args)
     folder = RunDirectory(args.run_folder)
     model = layered_sampler_of(folder, Capability.INPAINTING, "bihm inpaint")
     shape = picture_shape(folder, args.shape, model.data_dim, args.data)
@@ -74,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
         many_known = np.repeat(known[mask], args.fillings, axis=0)
         chain = inpainting_chain(model, many, many_known, args.gibbs, random, gibbs_settings(args))
         frames = []
-        for step, state in enumerate(_watched(chain, args.gibbs, mask)):
+        watched = progress(chain, total=args.gibbs + 1, desc=f"inpainting {mask}", unit="step")
+        for step, state in enumerate(watched):
             if step in moments:
                 filled = np.where(many_known, many, model.expected_x(state.layers))
                 rows = _rows(images, known[mask], filled)
@@ -99,20 +100,3 @@ def _rows(images: np.ndarray, known: np.ndarray, filled: np.ndarray) -> np.ndarr
     fillings = filled.reshape(len(images), -1, images.shape[1])
     rows = np.concatenate([images[:, None], seen[:, None], fillings], axis=1)
     return rows.reshape(-1, images.shape[1])
-
-
-def _watched(chain: Iterator, steps: int, mask: str) -> Iterator:
-    from bihm_repro.progress import progress
-
-    return iter(progress(chain, total=steps + 1, desc=f"inpainting {mask}", unit="step"))
-
-
-def _check_counts(args: argparse.Namespace) -> None:
-    from bihm_repro.errors import InputError
-
-    for name in ("n", "fillings"):
-        if getattr(args, name) < 1:
-            raise InputError(f"--{name}: {getattr(args, name)}; expected 1 or more")
-    for name in ("gibbs", "seed"):
-        if getattr(args, name) < 0:
-            raise InputError(f"--{name}: {getattr(args, name)}; expected 0 or more")

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from bihm_repro.cli.arguments import integer
+from bihm_repro.cli.arguments import add_shared, integer
 from bihm_repro.errors import InputError
-
-__all__ = ["HELP", "add_arguments", "run"]
 
 HELP = "show the active units of each latent layer, and its information about the layer below"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, such as results/mnist")
-    parser.add_argument("--split", default="valid", help="train, valid or test")
-    parser.add_argument(
-        "--examples", type=integer(2), default=1000, help="random subset of the split"
-    )
-    parser.add_argument("--seed", type=integer(), default=0, help="of the subset and the samples")
-    parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="RUN", help="run folders, such as results/mnist")
+    add("--split", default="valid", help="train, valid or test")
+    add("--examples", type=integer(2), default=1000, help="random subset of the split")
+    add("--seed", type=integer(), default=0, help="of the subset and the samples")
+    add_shared(parser, "data")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,23 +7,22 @@ from pathlib import Path
 
 from bihm_repro.errors import InputError
 
-__all__ = ["HELP", "add_arguments", "run"]
-
 HELP = "list the recipes, show one complete, or write a commented one for your own data"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "action",
         nargs="?",
         choices=("list", "show", "new"),
         default="list",
         help="list: one line each; show NAME: every setting; new: a template",
     )
-    parser.add_argument("name", nargs="?", help="recipe to show: a name of the list, or a path")
-    parser.add_argument("--data", metavar="NAME_OR_HDF5", help="new: the data set to train on")
-    parser.add_argument("--out", metavar="FILE", help="new: the file to write (<data>.toml)")
+    add("name", nargs="?", help="recipe to show: a name of the list, or a path")
+    add("--data", metavar="NAME_OR_HDF5", help="new: the data set to train on")
+    add("--out", metavar="FILE", help="new: the file to write (<data>.toml)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,11 +8,11 @@ compared with the recorded one. Runs with a time budget have folders of their ow
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bihm_repro.cli.arguments import add_shared
 from bihm_repro.errors import InputError, SetupError
 from bihm_repro.progress import say
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 HELP = "the whole chain for mnist, uci or single recipes: data, training, evaluation, table"
 
-__all__ = ["HELP", "add_arguments", "run"]
 
 UCI = ("adult", "connect4", "dna", "mushrooms", "nips", "ocr_letters", "rcv1", "web")
 STAND_INS = {"rcv1": "rcv1_surrogate"}
@@ -37,49 +36,17 @@ TOLERANCE = 4.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument(
-        "targets",
-        nargs="+",
-        metavar="TARGET",
-        help="mnist, uci (its eight sets), or names of recipes in run_exps/",
-    )
-    parser.add_argument(
-        "--budget",
-        metavar="TIME",
-        help="time for all training and evaluation together: 10m, 1.5h; such runs "
-        "go to RESULTS/<recipe>-budget",
-    )
-    parser.add_argument(
-        "--fresh",
-        action="store_true",
-        help="restart; runs that are there move to RESULTS/.replaced/",
-    )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=1,
-        metavar="N",
-        help="runs at the same time, each with its share of the threads",
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("targets", nargs="+", metavar="TARGET", help="mnist, uci, or names of recipes in run_exps/")
+    add("--budget", metavar="TIME", help="for all together: 10m, 1.5h; in RESULTS/<recipe>-budget")
+    add("--jobs", type=int, default=1, metavar="N", help="runs at a time, which share the threads")
+    add(
         "--check",
         action=argparse.BooleanOptionalAction,
         default=None,
         help="evaluate stored models again (default: yes, but not for uci)",
     )
-    parser.add_argument(
-        "--mirror",
-        metavar="DIR_OR_URL",
-        default=os.environ.get("BIHM_DATA_MIRROR") or None,
-        help="where data are looked for first (BIHM_DATA_MIRROR)",
-    )
-    parser.add_argument("--data", default="data", metavar="DIR", help="folder of the data files")
-    parser.add_argument(
-        "--results", default="results", metavar="DIR", help="folder of the run folders"
-    )
-    parser.add_argument("--threads", type=int, help="threads in all (all cores)")
-    parser.add_argument("--engine", choices=("theano", "pytensor"), help="the symbolic engine")
-    parser.add_argument("--device", help="cpu; with pytensor also jax-cpu or gpu")
+    add_shared(parser, "fresh", "mirror", "data", "results", "threads", "engine", "device")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bihm_repro.cli.arguments import add_shared, integer
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -21,15 +23,6 @@ if TYPE_CHECKING:
 
 HELP = "draw samples of p, and of p* by Gibbs sampling, as PNG and animated GIF, npy or csv"
 
-__all__ = [
-    "HELP",
-    "add_arguments",
-    "add_gibbs_arguments",
-    "evenly",
-    "gibbs_settings",
-    "picture_folder",
-    "run",
-]
 
 FORMATS = ("png", "npy", "csv")
 GIBBS_STEPS = [0, 10, 100]
@@ -39,57 +32,46 @@ STRIP = 12
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("run_folder", metavar="RUN", help="run folder, such as results/mnist")
-    parser.add_argument("--n", type=int, default=100, help="number of samples, a chain each")
-    parser.add_argument(
+    add = parser.add_argument
+    add("run_folder", metavar="RUN", help="run folder, such as results/mnist")
+    add("--n", type=integer(1), default=100, help="number of samples, a chain each")
+    add(
         "--gibbs",
         metavar="STEPS",
-        help="Gibbs steps after which samples are written, such as 0,10,100 (the "
-        "default for a BiHM; 0, the samples of p, for the others)",
+        help="Gibbs steps after which samples are written (default: 0,10,100 for a BiHM, else 0)",
     )
-    parser.add_argument(
+    add(
         "--format",
         help="by commas: png (a grid of pictures of the units' probabilities), npy and csv (binary "
         "samples, one row each); png by default, npy,csv where the data are no pictures",
     )
-    parser.add_argument(
-        "--chains", type=int, default=10, help="chains shown over time in chains.png and in the GIF"
-    )
-    parser.add_argument(
+    add("--chains", type=integer(1), default=10, help="chains shown in chains.png and in the GIF")
+    add(
         "--oversample",
-        type=int,
+        type=integer(1),
         default=1,
-        help="start each chain from the pick of this many samples of p, weighted towards p*",
+        help="samples of p that a chain's start is chosen from",
     )
-    parser.add_argument("--gif", action="store_true", help="also an animated GIF of the chains")
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        help="folder to write to (RUN/pictures; RUN/samples for npy and csv)",
-    )
+    add("--gif", action="store_true", help="also an animated GIF of the chains")
+    add("--out", metavar="DIR", help="folder to write to (RUN/pictures; npy, csv: RUN/samples)")
     add_gibbs_arguments(parser)
 
 
 def add_gibbs_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what sampling and inpainting share."""
-    parser.add_argument("--proposals", type=int, default=20, help="proposals per layer and step")
-    parser.add_argument(
-        "--inner", type=int, default=1, help="samples of q(h|x) that weigh each proposed x"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--proposals", type=integer(1), default=20, help="proposals per layer and step")
+    add("--inner", type=integer(1), default=1, help="samples of q(h|x) that weigh each proposed x")
+    add(
         "--exact",
         action="store_true",
-        help="make the current state a candidate beside the proposals: the chain "
-        "then has exactly p* as its limit for any number of proposals, but on "
-        "trained models it stays where it is in most steps; without it (the "
-        "paper's procedure) it moves in every step, and its limit approaches "
-        "p* as the proposals grow in number",
+        help="make the current state a candidate beside the proposals: p* is then the limit for "
+        "any number of proposals, but trained models seldom move; without it (the paper's "
+        "procedure) chains move in every step, and their limit approaches p* as proposals grow",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
-    parser.add_argument(
-        "--shape", metavar="ROWSxCOLUMNS", help="picture shape (that of the data set)"
-    )
-    parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
+    add("--seed", type=integer(), default=0, help="seed of all random numbers")
+    add("--shape", metavar="ROWSxCOLUMNS", help="picture shape (that of the data set)")
+    add_shared(parser, "data")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,7 +81,6 @@ def run(args: argparse.Namespace) -> int:
     from bihm_repro.runs.layout import RunDirectory
     from bihm_repro.samplers.from_run import layered_sampler_of, sampler_of
 
-    _check_counts(args)
     folder = RunDirectory(args.run_folder)
     steps = _steps(args.gibbs, folder)
     chains = max(steps) > 0 or args.oversample > 1
@@ -196,16 +177,6 @@ def _steps(text: str | None, folder: RunDirectory) -> list[int]:
     if not all(part.isdecimal() for part in parts):
         raise InputError(f"--gibbs: {text!r}; expected integers, such as 0,10,100")
     return sorted({int(part) for part in parts})
-
-
-def _check_counts(args: argparse.Namespace) -> None:
-    from bihm_repro.errors import InputError
-
-    for name in ("n", "chains", "oversample"):
-        if getattr(args, name) < 1:
-            raise InputError(f"--{name}: {getattr(args, name)}; expected 1 or more")
-    if args.seed < 0:
-        raise InputError(f"--seed: {args.seed}; expected 0 or more")
 
 
 def _drawn_by_chains(

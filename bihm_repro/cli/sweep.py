@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bihm_repro.cli.arguments import add_shared
 from bihm_repro.progress import say
 
 if TYPE_CHECKING:
@@ -18,16 +19,13 @@ if TYPE_CHECKING:
 
 HELP = "train many runs: recipes x seeds x settings, here or on a cluster"
 
-__all__ = ["HELP", "add_arguments", "run", "train_points"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument(
-        "recipes", nargs="+", metavar="RECIPE", help="paths of recipes, or their names in run_exps/"
-    )
-    parser.add_argument("--seeds", metavar="LIST", help="seeds, such as 0-4 or 1,3,5")
-    parser.add_argument(
+    add = parser.add_argument
+    add("recipes", nargs="+", metavar="RECIPE", help="paths of recipes, or names in run_exps/")
+    add("--seeds", metavar="LIST", help="seeds, such as 0-4 or 1,3,5")
+    add(
         "--grid",
         action="append",
         default=[],
@@ -35,27 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="values of a setting, such as training.l1=1e-3,4e-3 or "
         "model.layers=[[200,100],[200]]; may be repeated",
     )
-    parser.add_argument(
+    add(
         "--cluster",
         metavar="WHERE",
         help="local:N for N workers here, tcp://HOST:PORT or a scheduler file "
         "(default: one run at a time, without workers)",
     )
-    parser.add_argument(
-        "--results", default="results", metavar="DIR", help="the folder of the run folders"
-    )
-    parser.add_argument(
-        "--fresh",
-        action="store_true",
-        help="restart; runs that are there move to RESULTS/.replaced/",
-    )
-    parser.add_argument("--no-evaluate", action="store_true", help="do not evaluate at the end")
-    parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
-    parser.add_argument(
-        "--threads", type=int, help="threads of each run (default: the worker's share of its cores)"
-    )
-    parser.add_argument("--engine", choices=("theano", "pytensor"), help="the symbolic engine")
-    parser.add_argument("--device", help="cpu; with pytensor also jax-cpu or gpu")
+    add("--threads", type=int, help="threads of each run (default: its worker's share of cores)")
+    add_shared(parser, "results", "fresh", "no-evaluate", "data", "engine", "device")
 
 
 def run(args: argparse.Namespace) -> int:

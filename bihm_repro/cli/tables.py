@@ -6,25 +6,19 @@ import argparse
 import sys
 from pathlib import Path
 
-HELP = "print and write the tables, from the run folders alone"
+from bihm_repro.cli.arguments import add_shared
 
-__all__ = ["HELP", "add_arguments", "run"]
+HELP = "print and write the tables, from the run folders alone"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "groups",
-        nargs="*",
-        default=["all"],
-        metavar="GROUP",
-        help="uci, mnist, ess, contest, runs or all",
-    )
-    parser.add_argument("--results", default="results", help="the folder of the run folders")
-    parser.add_argument("--out", help="where .md, .csv and .tex are written (RESULTS/tables)")
-    parser.add_argument(
-        "--readme", metavar="FILE", help="also put the results between the markers of this file"
-    )
+    add = parser.add_argument
+    names = "uci, mnist, ess, contest, runs or all"
+    add("groups", nargs="*", default=["all"], metavar="GROUP", help=names)
+    add_shared(parser, "results")
+    add("--out", help="where .md, .csv and .tex are written (RESULTS/tables)")
+    add("--readme", metavar="FILE", help="also put the results between the markers of this file")
 
 
 def run(args: argparse.Namespace) -> int:

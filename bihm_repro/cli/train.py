@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bihm_repro.cli.arguments import add_shared
 from bihm_repro.errors import InputError
 from bihm_repro.progress import say
 
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
 
 HELP = "train a recipe; resumes where its run folder holds an unfinished run"
 
-__all__ = ["HELP", "add_arguments", "evaluation_line", "run"]
 
 INTERRUPTIONS = ("interrupted", "asked to end")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("recipe", help="path of a recipe, or its name in run_exps/")
-    parser.add_argument(
+    add = parser.add_argument
+    add("recipe", help="path of a recipe, or its name in run_exps/")
+    add(
         "--set",
         action="append",
         default=[],
@@ -35,56 +36,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="overrides",
         help="change a setting, such as model.layers=[200,100]; may be repeated",
     )
-    parser.add_argument("--out", metavar="DIR", help="the run folder (results/<recipe>)")
-    parser.add_argument(
-        "--budget",
-        metavar="TIME",
-        help="spend about this long in all, evaluation included: 10m, 1.5h, 90s",
-    )
-    parser.add_argument(
+    add("--out", metavar="DIR", help="the run folder (results/<recipe>)")
+    add("--budget", metavar="TIME", help="for training and evaluation together: 10m, 1.5h, 90s")
+    add(
         "--pause-after",
         metavar="TIME",
-        help="pause after this long, without evaluating; resumes exactly there",
+        help="pause then, without evaluating; resumes exactly there",
     )
-    parser.add_argument(
-        "--fresh",
-        action="store_true",
-        help="restart; the folder that was there moves to .replaced/ beside it",
-    )
-    parser.add_argument(
+    add(
         "--from",
         metavar="RUN_OR_MODEL",
         dest="initial",
         help="start from the parameters of a run folder or a model.npz",
     )
-    parser.add_argument(
+    add(
         "--extend",
         action="store_true",
-        help="resume with the recipe as it is now; it may differ in what is not "
-        "trained yet: max_epochs and patience of the current phase, and later "
-        "phases",
+        help="resume with the recipe as it is now; it may differ in what is not trained yet: "
+        "max_epochs and patience of the current phase, and later phases",
     )
-    parser.add_argument("--no-evaluate", action="store_true", help="do not evaluate at the end")
-    parser.add_argument("--data", default="data", metavar="DIR", help="the folder of the data sets")
-    parser.add_argument("--threads", type=int, help="threads (all cores)")
-    parser.add_argument("--engine", choices=("theano", "pytensor"), help="the symbolic engine")
-    parser.add_argument("--device", help="cpu; with pytensor also jax-cpu or gpu")
-    parser.add_argument(
+    add_shared(parser, "fresh", "no-evaluate", "data", "threads", "engine", "device")
+    add(
         "--devices",
         type=int,
         metavar="N",
         help="devices of this host to use, with --device jax-cpu or gpu (default: all)",
     )
-    parser.add_argument(
+    add(
         "--hosts",
         type=int,
         metavar="N",
         help="train one model on N hosts, each started with this command (default: "
         "1, or the tasks of Slurm or Open MPI)",
     )
-    parser.add_argument("--host-id", type=int, metavar="I", help="this host's number, from 0")
-    parser.add_argument("--coordinator", metavar="HOST:PORT", help="address of host 0, a free port")
-    parser.add_argument("--tensorboard", metavar="DIR", help="also write a TensorBoard log")
+    add("--host-id", type=int, metavar="I", help="this host's number, from 0")
+    add("--coordinator", metavar="HOST:PORT", help="address of host 0, a free port")
+    add("--tensorboard", metavar="DIR", help="also write a TensorBoard log")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -120,14 +107,8 @@ def run(args: argparse.Namespace) -> int:
     with folder.lock():
         folder.repair()
         recipe = with_initial(recipe, args.initial, folder)
-        new = not folder.exists
-        folder.claim(recipe, args.extend)
-        try:
+        with folder.claimed(recipe, args.extend):
             pause = _train(recipe, folder, dataset, args, budget, pause_after)
-        except (InputError, MemoryError):
-            if new:
-                folder.discard_claim()
-            raise
         if pause in INTERRUPTIONS:
             return 130
         if not args.no_evaluate and (not pause or budget.seconds is not None):

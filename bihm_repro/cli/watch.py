@@ -10,17 +10,14 @@ from bihm_repro.cli.arguments import integer
 
 HELP = "keep an HTML page on runs in progress up to date: status and curves"
 
-__all__ = ["HELP", "add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
-    parser.add_argument("--out", help="the page (watch.html in the first run folder)")
-    parser.add_argument(
-        "--every", type=integer(1), default=30, metavar="SECONDS", help="how often it is rewritten"
-    )
-    parser.add_argument("--once", action="store_true", help="write the page once and end")
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="RUN", help="run folders")
+    add("--out", help="the page (watch.html in the first run folder)")
+    add("--every", type=integer(1), default=30, metavar="SECONDS", help="how often it is rewritten")
+    add("--once", action="store_true", help="write the page once and end")
 
 
 def run(args: argparse.Namespace) -> int:

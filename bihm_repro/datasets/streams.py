@@ -1,45 +1,30 @@
 """Data streams in Fuel's sense: float32 mini-batches that can be resumed, repeated and pickled.
 
-An iteration scheme gives one request for each batch of an epoch: a ``slice`` where the examples are
-contiguous, an index array where they are not. A :class:`BatchStream` answers the requests. It keeps
-no position and no generator: ``stream.epoch(epoch, start)`` begins at any batch of any epoch, so a
-resumed run sees the batches that an uninterrupted one would have seen. Grey levels are binarized
-by a Bernoulli sample that is a function of (seed, epoch, row): a new one in each epoch, and the
-same one when the epoch is repeated.
+A :class:`BatchStream` keeps no position and no generator: ``stream.epoch(epoch, start)`` begins at
+any batch of any epoch, so a resumed run sees the batches that an uninterrupted one would have seen.
+Grey levels are binarized by a Bernoulli sample that is a function of (seed, epoch, row): a new one
+in each epoch, and the same one when the epoch is repeated. The iterators are those of
+picklable-itertools, as in Fuel: a stream, or an epoch that has been read in part, can be pickled,
+sent to a worker and continued there.
 
-The iterators are those of picklable-itertools, as in Fuel: a stream, or an epoch that has been
-read in part, can be pickled, sent to a worker and continued there.
-
-The random bits are the raw output of numpy's Philox generator, which is counter-based and does not
-change between versions of numpy.
+The random bits are the raw output of numpy's Philox generator, which is counter-based, as is the
+Threefry of ``ops.random_numbers``, and does not change between versions of numpy. It serves data
+alone: what it gives are the batches of the runs in ``results/`` and the published ``bars``, and
+another generator would give others.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Union
 
 import numpy as np
-from picklable_itertools import count, imap
+from picklable_itertools import imap
 
 from bihm_repro.errors import InputError
 
-__all__ = [
-    "BatchStream",
-    "Request",
-    "SequentialScheme",
-    "ShuffledScheme",
-    "bernoulli",
-    "fixed_sample",
-    "probabilities",
-    "shuffled_order",
-    "uniform_rows",
-]
-
-Request = Union[slice, np.ndarray]
-"""Which rows make a batch."""
+__all__ = ["BatchStream", "fixed_sample", "probabilities", "shuffled_order"]
 
 # Keys that keep the random numbers of different purposes apart.
 _SHUFFLE = 0x7368_7566
@@ -94,58 +79,8 @@ def fixed_sample(rows: np.ndarray, levels: int, purpose: str) -> np.ndarray:
     return result
 
 
-class SequentialScheme:
-    """Batches in the order of the array; the last one may be smaller.
-
-    >>> list(SequentialScheme(5, batch_size=2).get_request_iterator())
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-
-    def __init__(self, examples: int, batch_size: int) -> None:
-        if examples < 1 or batch_size < 1:
-            raise InputError(
-                f"a stream needs at least one example and a batch size of at least one, got "
-                f"{examples} examples in batches of {batch_size}"
-            )
-        self.examples, self.batch_size = int(examples), int(batch_size)
-
-    @property
-    def batches(self) -> int:
-        """Number of batches in an epoch, the smaller last one included."""
-        return -(-self.examples // self.batch_size)
-
-    def get_request_iterator(self, start: int = 0) -> Iterator[Request]:
-        """Return the requests of an epoch from batch number ``start`` on."""
-        if not 0 <= start <= self.batches:
-            raise InputError(f"batch {start} is outside 0 to {self.batches}, those of an epoch")
-        return imap(self._request(), range(start, self.batches))
-
-    def _request(self) -> Callable[[int], Request]:
-        return partial(_slice_request, self.examples, self.batch_size)
-
-
-class ShuffledScheme(SequentialScheme):
-    """Batches in the random order given by ``(seed, epoch)``; the last one may be smaller."""
-
-    def __init__(self, examples: int, batch_size: int, seed: int, epoch: int = 0) -> None:
-        super().__init__(examples, batch_size)
-        self.seed, self.epoch = seed, epoch
-
-    def _request(self) -> Callable[[int], Request]:
-        order = shuffled_order(self.examples, self.seed, self.epoch)
-        return partial(_index_request, order, self.batch_size)
-
-
-def _slice_request(examples: int, size: int, batch: int) -> slice:
-    return slice(batch * size, min((batch + 1) * size, examples))
-
-
-def _index_request(order: np.ndarray, size: int, batch: int) -> np.ndarray:
-    return order[batch * size : (batch + 1) * size]
-
-
 class BatchStream:
-    """Mini-batches of an array, in shuffled or in sequential order.
+    """Mini-batches of an array, in the random order that ``(seed, epoch)`` gives.
 
     Parameters
     ----------
@@ -156,8 +91,6 @@ class BatchStream:
         Examples in a batch; the last batch of an epoch may be smaller.
     seed
         Together with the epoch, decides the order and the binarization.
-    shuffled
-        Whether each epoch has a random order of its own.
     binarize
         Whether the values are probabilities, sampled again in each epoch.
 
@@ -169,43 +102,36 @@ class BatchStream:
     """
 
     def __init__(
-        self,
-        array: np.ndarray,
-        batch_size: int,
-        seed: int,
-        *,
-        shuffled: bool = True,
-        binarize: bool = False,
+        self, array: np.ndarray, batch_size: int, seed: int, *, binarize: bool = False
     ) -> None:
-        if array.ndim != 2:
-            raise InputError(f"a stream needs an array (examples, dim), got shape {array.shape}")
-        if not 0 <= seed < 2**63:
-            raise InputError(f"seed {seed} is not allowed; give one from 0 to 2**63 - 1")
+        if array.ndim != 2 or not len(array):
+            raise InputError(
+                f"a stream needs an array (examples, dim) with an example, got shape {array.shape}"
+            )
+        if batch_size < 1 or not 0 <= seed < 2**63:
+            raise InputError(
+                f"batch size {batch_size} and seed {seed} are not allowed; give a size of at least "
+                "1, and a seed from 0 to 2**63 - 1"
+            )
         self.array, self.batch_size, self.seed = array, int(batch_size), int(seed)
-        self.shuffled, self.binarize = shuffled, binarize
-        self.scheme(0)
+        self.binarize = binarize
 
     @property
     def batches(self) -> int:
-        """Number of batches in an epoch."""
-        return self.scheme(0).batches
-
-    def scheme(self, epoch: int) -> SequentialScheme:
-        """Return the iteration scheme of ``epoch``."""
-        if self.shuffled:
-            return ShuffledScheme(len(self.array), self.batch_size, self.seed, epoch)
-        return SequentialScheme(len(self.array), self.batch_size)
+        """Number of batches in an epoch, the smaller last one included."""
+        return -(-len(self.array) // self.batch_size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[np.ndarray]:
         """Iterate over the batches ``(batch, dim)``, float32, of ``epoch`` from ``start`` on."""
-        requests = self.scheme(epoch).get_request_iterator(start)
-        return imap(partial(self._read, epoch), requests, count(start))
+        if not 0 <= start <= self.batches:
+            raise InputError(f"batch {start} is outside 0 to {self.batches}, those of an epoch")
+        order = shuffled_order(len(self.array), self.seed, epoch)
+        return imap(partial(self._read, epoch, order), range(start, self.batches))
 
-    def _read(self, epoch: int, request: Request, batch: int) -> np.ndarray:
+    def _read(self, epoch: int, order: np.ndarray, batch: int) -> np.ndarray:
         """Return the batch with number ``batch``."""
-        rows = self.array[request]
+        first = batch * self.batch_size
+        rows = self.array[order[first : first + self.batch_size]]
         if self.binarize:
-            key = (self.seed, (epoch << 32) + _BINARIZE)
-            rows = bernoulli(rows, key, batch * self.batch_size)
-        # A slice of a float32 array remains a view; everything else is converted once.
+            rows = bernoulli(rows, (self.seed, (epoch << 32) + _BINARIZE), first)
         return rows.astype(np.float32, copy=False)

@@ -12,13 +12,13 @@ Importing this module configures and imports the chosen engine; models use these
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bihm_repro.engine.backend import load
 from bihm_repro.engine.choice import device_name, engine_name
 from bihm_repro.engine.notices import announce
 from bihm_repro.engine.step_functions import AsyncSteps, BlockingSteps, StepFunction
-from bihm_repro.engine.types import Compiled, Updates, Variable
 
 __all__ = [
     "Apply",
@@ -38,6 +38,11 @@ __all__ = [
     "threads",
     "version",
 ]
+
+Variable = Any
+"""A symbolic tensor; neither engine's own types describe both engines."""
+Updates = Sequence[tuple[Variable, Variable]]
+"""The new values that a compiled function assigns to shared variables."""
 
 engine, device = engine_name(), device_name()
 _backend = load(engine, device)
@@ -64,7 +69,7 @@ def function(
     updates: Updates | None = None,
     name: str | None = None,
     **options: Any,
-) -> Compiled:
+) -> Callable[..., Any]:
     """Compile; Ops may overwrite a shared variable that the same call updates.
 
     ``name`` says what is compiled in a notice, where compiling takes longer than a second.

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from bihm_repro.engine.symbolic import T, function
-from bihm_repro.estimators.streaming import check_count
+from bihm_repro.errors import check_count
+from bihm_repro.estimators.partition_function import LogZ2
 from bihm_repro.models.registry import Capability, require
 from bihm_repro.ops.numerics import log_mean_exp
 from bihm_repro.ops.random_numbers import seed_for
 
-__all__ = ["LogZ", "estimate_log_z"]
+__all__ = ["estimate_log_z"]
 
 
-@dataclass(frozen=True)
-class LogZ:
+class LogZ(LogZ2):
     """An estimate of log Z from ``samples`` chains with ``inner`` steps each."""
-
-    value: float
-    standard_error: float
-    samples: int
-    inner: int
-
-    def summary(self) -> dict[str, float]:
-        """Return what ``evaluation.json`` holds."""
-        return asdict(self)
 
 
 def estimate_log_z(model: Any, chains: int = 100, steps: int = 10_000, *, seed: int = 0) -> LogZ:

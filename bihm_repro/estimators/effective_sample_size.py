@@ -7,20 +7,18 @@ r = p(x, h) / q(h|x).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
+from bihm_repro.errors import check_count
 from bihm_repro.estimators.blocks import WeightEstimator, run_estimator
-from bihm_repro.estimators.streaming import LogWeights, check_count, check_data, standard_error
+from bihm_repro.estimators.streaming import LogWeights, check_data, standard_error
 from bihm_repro.models.base import Model
 from bihm_repro.ops.random_numbers import seed_for
 
-__all__ = [
-    "EffectiveSampleSize",
-    "EffectiveSampleSizeEstimator",
-    "estimate_effective_sample_size",
-]
+__all__ = ["EffectiveSampleSizeEstimator", "estimate_effective_sample_size"]
 
 
 @dataclass(frozen=True)
@@ -84,13 +82,6 @@ class EffectiveSampleSizeEstimator(WeightEstimator):
         return EffectiveSampleSize(self.samples, p_star, p)
 
 
-def estimate_effective_sample_size(
-    model: Model,
-    x: np.ndarray,
-    samples: int = 10_000,
-    *,
-    seed: int = 0,
-    log_weights: LogWeights | None = None,
-) -> EffectiveSampleSize:
-    """Estimate from ``samples`` samples for each row of ``x`` (examples, data_dim)."""
-    return run_estimator(EffectiveSampleSizeEstimator(model, x, samples, seed, log_weights))
+def estimate_effective_sample_size(*arguments: Any, **options: Any) -> EffectiveSampleSize:
+    """Estimate with what the estimator is given."""
+    return run_estimator(EffectiveSampleSizeEstimator(*arguments, **options))

@@ -148,33 +148,23 @@ class Evaluation:
 def evaluate_run(
     run: RunDirectory,
     *,
-    samples: Sequence[int] | None = None,
-    z_samples: int | None = None,
-    z_inner: int | None = None,
-    ess_samples: int | None = None,
-    ess_examples: int | None = None,
     examples: int = 0,
     split: str = "test",
     seed: int = 0,
     dataset: Dataset | None = None,
     write: bool = True,
     compute_for: Callable[[Evaluation], Compute] | None = None,
+    **settings_given: Any,
 ) -> dict[str, Any]:
-    """Evaluate the run's best model; what is None is taken from its recipe.
+    """Evaluate the run's best model, by the settings of its recipe where others are not given.
 
     ``examples`` evaluates on a random subset only (0: the complete split). ``compute_for`` says how
     the blocks of an evaluation are computed, where not in this process. An evaluation that is to
     be written and was interrupted goes on from the blocks that are done.
     """
     recipe, status = run.recipe, run.read_status()
-    given: dict[str, Any] = {
-        "samples": tuple(samples) if samples else None,
-        "z_samples": z_samples,
-        "z_inner": z_inner,
-        "ess_samples": ess_samples,
-        "ess_examples": ess_examples,
-    }
-    settings = replace(recipe.evaluation, **{k: v for k, v in given.items() if v is not None})
+    given = {name: value for name, value in settings_given.items() if value is not None}
+    settings = replace(recipe.evaluation, **given)
     parameters = run.read_model()
     model = stored_model(run, parameters)
     dataset = dataset or load_dataset(recipe.dataset)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from bihm_repro.engine.symbolic import T, function
+from bihm_repro.errors import check_count
 from bihm_repro.estimators.blocks import Estimator, run_estimator
-from bihm_repro.estimators.streaming import check_count
 from bihm_repro.models.base import Model
 from bihm_repro.models.registry import Capability, require
 from bihm_repro.ops.numerics import log_mean_exp
@@ -40,12 +41,7 @@ class LogZ2:
 
     def summary(self) -> dict[str, float]:
         """What ``evaluation.json`` holds."""
-        return {
-            "value": self.value,
-            "standard_error": self.standard_error,
-            "samples": self.samples,
-            "inner": self.inner,
-        }
+        return {name: value for name, value in vars(self).items() if name != "trace"}
 
 
 class LogZTerms:
@@ -54,28 +50,24 @@ class LogZTerms:
     def __init__(self, model: Model, inner: int = 1, seed: int = 0) -> None:
         require(model.kind, Capability.LOG_Z2)
         self.inner = check_count(inner, "z_inner")
-        self._run, self._counters = _compile(
-            model, self.inner, seed_for(seed, f"log Z^2, {inner} inner")
-        )
+        rows, count, counter = T.lscalar("rows"), T.lscalar("inner"), T.lscalar("counter")
+        seed = seed_for(seed, f"log Z^2, {inner} inner")
+        outer, log_r, self._counters = model.log_z_terms(rows, count, seed, counter)
+        self._run = function([rows, counter, count], [outer, log_r])
 
     def __call__(self, rows: int, block: int) -> np.ndarray:
         """The terms (rows,) of block number ``block``, float64."""
-        outer, log_r = self._run(rows, block * self._counters)
+        outer, log_r = self._run(rows, block * self._counters, self.inner)
         means = log_mean_exp(np.asarray(log_r, np.float64) / 2, axis=1)
         return np.asarray(outer, np.float64) + means
 
 
-def _compile(model: Model, inner: int, seed: int):
-    """Return a function of (rows, counter) to the parts of the terms of Z^2."""
-    counter = T.lscalar("counter")
-    rows, count = T.lscalar("rows"), T.lscalar("inner")
-    outer, log_r, used = model.log_z_terms(rows, count, seed, counter)
-    compiled = function([rows, counter, count], [outer, log_r])
-    return (lambda n, at: compiled(n, at, inner)), used
-
-
 class LogZ2Estimator(Estimator):
-    """The estimate of 2 log Z from ``samples`` outer samples; see the function below."""
+    """The estimate of 2 log Z from ``samples`` outer samples with ``inner`` inner samples each.
+
+    ``trace`` asks for the running estimate at about so many points, for plots. ``log_terms``,
+    compiled before, may be used again (its seed and inner samples then count).
+    """
 
     title = "2 log Z"
 
@@ -134,23 +126,10 @@ class LogZ2Estimator(Estimator):
 
 
 def estimate_log_z2(
-    model: Model,
-    samples: int = 100_000,
-    *,
-    inner: int = 1,
-    seed: int = 0,
-    trace: int = 0,
-    log_terms: LogZTerms | None = None,
-    quiet: bool = False,
+    model: Model, samples: int = 100_000, *, quiet: bool = False, **options: Any
 ) -> LogZ2:
-    """Estimate 2 log Z from ``samples`` outer samples with ``inner`` inner samples each.
-
-    ``trace`` asks for the running estimate at about so many points, for plots. ``log_terms``,
-    compiled before, may be used again (its seed and inner samples then count). ``quiet`` omits
-    the progress bar.
-    """
-    estimator = LogZ2Estimator(model, samples, inner, seed, trace, log_terms)
-    return run_estimator(estimator, quiet=quiet)
+    """Estimate 2 log Z with what the estimator is given; ``quiet`` omits the progress bar."""
+    return run_estimator(LogZ2Estimator(model, samples, **options), quiet=quiet)
 
 
 def _marks(samples: int, block: int, count: int) -> list[int]:

@@ -9,13 +9,7 @@ from bihm_repro.errors import InputError
 from bihm_repro.models.base import Model
 from bihm_repro.models.registry import Capability
 
-__all__ = [
-    "LogWeights",
-    "block_shape",
-    "check_data",
-    "check_count",
-    "standard_error",
-]
+__all__ = ["LogWeights", "block_shape", "check_data", "standard_error"]
 
 # Rows of the widest latent layer that a block may hold: 4 MiB, so that a layer's samples are still
 # in cache when the next layer reads them.
@@ -74,14 +68,6 @@ def check_data(x: np.ndarray, dim: int, what: str = "x") -> np.ndarray:
             f"{int(outside.any(axis=1).argmax())}: expected values in [0, 1]"
         )
     return x
-
-
-def check_count(value: float, what: str, minimum: int = 1) -> int:
-    """Return an integer of at least ``minimum``, or raise an InputError."""
-    integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not (integer or (isinstance(value, float) and value.is_integer())) or value < minimum:
-        raise InputError(f"{what} is {value!r}: an integer of at least {minimum} is needed")
-    return int(value)
 
 
 def standard_error(values: np.ndarray) -> float:

@@ -18,7 +18,7 @@ from bihm_repro.bricks.gaussian import GaussianLayer, GaussianSample, prior_log_
 from bihm_repro.bricks.initialization import by_name, constant
 from bihm_repro.engine.symbolic import floatX, grad
 from bihm_repro.errors import InputError
-from bihm_repro.models.base import Model, check_sizes
+from bihm_repro.models.base import Model, checked_sizes
 from bihm_repro.ops.normal import standard_normal
 
 __all__ = ["GaussianAutoencoder", "Pass", "hidden_of_each"]
@@ -63,7 +63,7 @@ class GaussianAutoencoder(Model):
     weights, weights_scale, bias : initial values; see ``bricks.initialization``
     """
 
-    most_layers: int | None = None
+    has_one_layer = False
 
     def __init__(
         self,
@@ -77,13 +77,8 @@ class GaussianAutoencoder(Model):
         bias: float = 0.0,
         dtype: str = floatX,
     ) -> None:
-        check_sizes(data_dim, layers)
-        if self.most_layers is not None and len(layers) > self.most_layers:
-            raise InputError(
-                f"model.layers = {list(layers)}: a {self.kind} has at most "
-                f"{self.most_layers} layer of latents, such as [100]"
-            )
-        self.data_dim, self.layers = int(data_dim), [int(n) for n in layers]
+        single = self.kind if self.has_one_layer else ""
+        self.data_dim, self.layers = checked_sizes(data_dim, layers, single=single)
         inner = hidden_of_each(hidden, len(self.layers))
         more: dict[str, Any] = {
             "weights": by_name(weights, weights_scale),

@@ -9,11 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bihm_repro.bricks.base import Brick
-from bihm_repro.engine.symbolic import T
+from bihm_repro.bricks.initialization import by_name, constant
+from bihm_repro.engine.symbolic import T, floatX
 from bihm_repro.errors import InputError
 from bihm_repro.models.registry import Capability, kind
 
-__all__ = ["Model", "TrainingGraph", "check_sizes", "log_mean_exp", "normalised"]
+__all__ = [
+    "Model",
+    "SingleLayer",
+    "TrainingGraph",
+    "checked_sizes",
+    "log_mean_exp",
+    "normalised",
+]
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,32 @@ class Model(Brick, ABC):
         return {name: value for name, value in vars(training).items() if name in declared}
 
 
+class SingleLayer(Model):
+    """A model with one layer of hidden units, whose parameters are those of the brick ``p0``."""
+
+    p: Any
+
+    def __init__(
+        self,
+        data_dim: int,
+        layers: Sequence[int],
+        *,
+        weights: str = "glorot",
+        weights_scale: float = 0.1,
+        bias: float = 0.0,
+        dtype: str = floatX,
+    ) -> None:
+        self.data_dim, self.layers = checked_sizes(data_dim, layers, single=self.kind)
+        self.p = self.brick(
+            "p0", weights=by_name(weights, weights_scale), bias=constant(bias), dtype=dtype
+        )
+        super().__init__(self.kind, [self.p], dtype)
+
+    @abstractmethod
+    def brick(self, name: str, **settings: Any) -> Brick:
+        """Return the brick of the parameters, with the initial values that ``settings`` have."""
+
+
 def log_mean_exp(a: Any, axis: int = 1) -> Any:
     """Return the log of the mean of exp(a) along ``axis``, without overflow."""
     top = a.max(axis=axis, keepdims=True)
@@ -110,8 +144,10 @@ def normalised(log_weights: Any) -> Any:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def check_sizes(data_dim: int, layers: Sequence[int], *, single: str = "") -> None:
-    """Refuse sizes that are not integers of at least 1, and models without a latent layer.
+def checked_sizes(
+    data_dim: int, layers: Sequence[int], *, single: str = ""
+) -> tuple[int, list[int]]:
+    """Return sizes as integers; refuse those below 1, and models without a latent layer.
 
     ``single`` names a kind of model that has just one layer.
     """
@@ -122,6 +158,6 @@ def check_sizes(data_dim: int, layers: Sequence[int], *, single: str = "") -> No
             raise InputError(f"{name} has {size!r}: integers of at least 1 are needed")
     if single and len(layers) != 1:
         raise InputError(
-            f"model.layers = {list(layers)}: the kind {single} has one layer of hidden units, "
-            "such as [500]"
+            f"model.layers = {list(layers)}: a {single} model has a single layer, such as [100]"
         )
+    return int(data_dim), [int(n) for n in layers]

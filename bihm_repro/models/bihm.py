@@ -38,9 +38,7 @@ class BidirectionalHelmholtzMachine(HelmholtzMachine):
         With ``sleep``, q follows its gradient plus ``sleep`` times that of a sleep phase, with as
         many samples of p as the mini-batch has examples.
         """
-        inference = self.infer(x, samples, seed, counter, train=True)
-        joint = self.joint(x, inference.layers, train=True)
-        log_r = (joint.log_p - inference.log_q).reshape((x.shape[0], samples))
+        inference, joint, log_r = self.both_ways(x, samples, seed, counter, train=True)
         weights = normalised(log_r / 2)
         q_weights = weights - 1.0 / samples if control_variate else weights
         gradients = joint.gradients(weights.flatten())
@@ -55,12 +53,8 @@ class BidirectionalHelmholtzMachine(HelmholtzMachine):
             "log_p": log_mean_exp(log_r).sum(),
             "log_p_tilde_star": 2 * log_mean_exp(log_r / 2).sum(),
         }
-        return TrainingGraph(
-            gradients,
-            monitors,
-            counters,
-            {**joint.input_means, **inference.input_means},
-        )
+        means = {**joint.input_means, **inference.input_means}
+        return TrainingGraph(gradients, monitors, counters, means)
 
     def log_z_terms(self, rows: Any, inner: Any, seed: int, counter: Any) -> tuple[Any, Any, int]:
         """See ``Model.log_z_terms``."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
-from bihm_repro.bricks.plugins import resolve
+from bihm_repro.bricks.plugins import accepted, resolve
 from bihm_repro.engine.symbolic import floatX
 from bihm_repro.models.registry import kind
 
@@ -23,8 +22,6 @@ def build_model(settings: Any, data_dim: int, seed: int = 0, dtype: str = floatX
     """
     cls = resolve(kind(settings.kind).model)
     given = {**vars(settings), "layer_settings": vars(settings), "dtype": dtype}
-    declared = inspect.signature(cls.__init__).parameters
-    accepted = {
-        name: value for name, value in given.items() if name in declared and name != "layers"
-    }
-    return cls(data_dim, settings.layers, **accepted).allocate().initialize(seed)
+    declared = accepted(cls) - {"layers"}
+    options = {name: value for name, value in given.items() if name in declared}
+    return cls(data_dim, settings.layers, **options).allocate().initialize(seed)

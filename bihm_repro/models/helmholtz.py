@@ -18,7 +18,7 @@ from bihm_repro.bricks.base import Brick
 from bihm_repro.bricks.initialization import by_name, constant
 from bihm_repro.bricks.layer import Layer, Prior, Sample, build
 from bihm_repro.engine.symbolic import T, floatX
-from bihm_repro.models.base import Model, check_sizes
+from bihm_repro.models.base import Model, checked_sizes
 
 __all__ = ["HelmholtzMachine", "Inference", "Joint"]
 
@@ -83,8 +83,7 @@ class HelmholtzMachine(Model):
         dtype: str = floatX,
         layer_settings: Mapping[str, Any] | None = None,
     ) -> None:
-        check_sizes(data_dim, layers)
-        self.data_dim, self.layers = int(data_dim), [int(n) for n in layers]
+        self.data_dim, self.layers = checked_sizes(data_dim, layers)
         settings = {
             **(layer_settings or {}),
             "weights": by_name(weights, weights_scale),
@@ -153,6 +152,14 @@ class HelmholtzMachine(Model):
         scores.append(self.prior.score(layers[-1], train=train))
         return Joint(sum(s.log_prob for s in scores), _together(scores), _input_means(scores))
 
+    def both_ways(
+        self, x: Any, samples: Any, seed: int, counter: Any, train: bool = False
+    ) -> tuple[Inference, Joint, Any]:
+        """Infer h from ``x``, then score x, h under p; the last are log p - log q (batch, K)."""
+        inference = self.infer(x, samples, seed, counter, train)
+        joint = self.joint(x, inference.layers, train)
+        return inference, joint, (joint.log_p - inference.log_q).reshape((x.shape[0], samples))
+
     def inference_score(self, x: Any, layers: list, train: bool = False) -> Inference:
         """Score given layers under q(h|x), one row of ``x`` for each of theirs; see ``infer``."""
         scores = [
@@ -182,9 +189,7 @@ class HelmholtzMachine(Model):
 
     def log_weights(self, x: Any, samples: Any, seed: int, counter: Any) -> tuple[Any, int]:
         """See ``Model.log_weights``."""
-        inference = self.infer(x, samples, seed, counter)
-        log_r = self.joint(x, inference.layers).log_p - inference.log_q
-        return log_r.reshape((x.shape[0], samples)), self.inference_counters
+        return self.both_ways(x, samples, seed, counter)[2], self.inference_counters
 
 
 def _conditional(

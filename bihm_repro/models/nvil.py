@@ -38,8 +38,9 @@ class Baseline(Brick):
 
     def __init__(self, name: str, inputs: int, dtype: str) -> None:
         zero = constant(0.0)
-        self._hidden = MLP("mlp", inputs, [HIDDEN], "tanh", glorot, zero, dtype)
-        self._out = Linear("out", HIDDEN, 1, zero, zero, dtype)
+        settings: dict[str, Any] = {"bias": zero, "dtype": dtype}
+        self._hidden = MLP("mlp", inputs, [HIDDEN], "tanh", weights=glorot, **settings)
+        self._out = Linear("out", HIDDEN, 1, weights=zero, **settings)
         super().__init__(name, [self._hidden, self._out], dtype)
 
     def apply(self, x: Any) -> Any:

@@ -10,16 +10,14 @@ as log Z comes out too low on average, log p(x) comes out too high, the less the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from bihm_repro.bricks.base import BIAS, WEIGHT, Brick
+from bihm_repro.bricks.base import BIAS, Brick, Map
 from bihm_repro.bricks.bernoulli import softplus
-from bihm_repro.bricks.initialization import by_name, constant
-from bihm_repro.engine.symbolic import T, floatX, shared
-from bihm_repro.models.base import Model, TrainingGraph, check_sizes, log_mean_exp
+from bihm_repro.engine.symbolic import T, shared
+from bihm_repro.models.base import SingleLayer, TrainingGraph, log_mean_exp
 from bihm_repro.ops.affine import affine
 from bihm_repro.ops.annealing import annealed_log_weights
 from bihm_repro.ops.bernoulli import sample_layer
@@ -34,42 +32,22 @@ STEPS = 1000
 """Inverse temperatures of annealed importance sampling, while log p(x) is estimated."""
 
 
-class _Parameters(Brick):
+class _Parameters(Map):
     """W (visible, hidden), b (visible,), c (hidden,)."""
 
-    def __init__(self, visible: int, hidden: int, weights, bias, dtype: str) -> None:
-        super().__init__("p0", dtype=dtype)
-        self._sizes, self._initial = (visible, hidden), (weights, bias)
-
     def _declare(self):
-        (visible, hidden), (weights, bias) = self._sizes, self._initial
-        return [
-            ("W", (visible, hidden), WEIGHT, weights),
-            ("b", (visible,), BIAS, bias),
-            ("c", (hidden,), BIAS, bias),
-        ]
+        weights, hidden = super()._declare()
+        return [weights, ("b", (self.inputs,), BIAS, self._bias), ("c", *hidden[1:])]
 
 
-class RestrictedBoltzmannMachine(Model):
+class RestrictedBoltzmannMachine(SingleLayer):
     """One layer of hidden units without connections within the layers."""
 
     kind = "rbm"
 
-    def __init__(
-        self,
-        data_dim: int,
-        layers: Sequence[int],
-        *,
-        weights: str = "glorot",
-        weights_scale: float = 0.1,
-        bias: float = 0.0,
-        dtype: str = floatX,
-    ) -> None:
-        check_sizes(data_dim, layers, single=self.kind)
-        self.data_dim, self.layers = int(data_dim), [int(n) for n in layers]
-        initial = by_name(weights, weights_scale), constant(bias)
-        self.p = _Parameters(self.data_dim, self.layers[0], *initial, dtype)
-        super().__init__(self.kind, [self.p], dtype)
+    def brick(self, name: str, **settings: Any) -> Brick:
+        """See ``SingleLayer.brick``."""
+        return _Parameters(name, self.data_dim, self.layers[0], **settings)
 
     def log_unnormalised(self, x: Any) -> Any:
         """Return -F(x), (batch,)."""

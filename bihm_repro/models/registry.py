@@ -123,66 +123,37 @@ def require(name: str, capability: Capability, what: str = "") -> None:
         )
 
 
-_LAYERS = ("p_layer", "q_layer", "prior", "nade_hidden")
-_GAUSSIAN = {"hidden": (500, 500), "weights": "gaussian", "bias": 0.0}
+_BINARY: dict[str, Any] = {
+    "sampler": "bihm_repro.samplers.helmholtz:HelmholtzSampler",
+    "capabilities": {Capability.SAMPLES, Capability.ACTIVE_UNITS},
+    "settings": ("p_layer", "q_layer", "prior", "nade_hidden"),
+}
+_GAUSSIAN: dict[str, Any] = {
+    "sampler": "bihm_repro.samplers.gaussian:GaussianSampler",
+    "capabilities": {Capability.SAMPLES},
+    "settings": ("hidden",),
+    "defaults": {"hidden": (500, 500), "weights": "gaussian", "bias": 0.0},
+}
+_SINGLE = {"weights": "glorot", "bias": 0.0}
 
 register(
     DEFAULT,
     "bihm_repro.models.bihm:BidirectionalHelmholtzMachine",
     title="BiHM",
-    sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
-    capabilities=set(Capability) - {Capability.EXACT_LOG_P, Capability.LOG_Z},
-    settings=_LAYERS,
+    **{**_BINARY, "capabilities": set(Capability) - {Capability.EXACT_LOG_P, Capability.LOG_Z}},
 )
-register(
-    "rws",
-    "bihm_repro.models.rws:ReweightedWakeSleep",
-    title="RWS",
-    sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
-    capabilities={Capability.SAMPLES, Capability.ACTIVE_UNITS},
-    settings=_LAYERS,
-)
-register(
-    "vae",
-    "bihm_repro.models.vae:VariationalAutoencoder",
-    title="VAE",
-    sampler="bihm_repro.samplers.gaussian:GaussianSampler",
-    capabilities={Capability.SAMPLES},
-    settings=("hidden",),
-    defaults=_GAUSSIAN,
-)
-register(
-    "iwae",
-    "bihm_repro.models.iwae:ImportanceWeightedAutoencoder",
-    title="IWAE",
-    sampler="bihm_repro.samplers.gaussian:GaussianSampler",
-    capabilities={Capability.SAMPLES},
-    settings=("hidden",),
-    defaults=_GAUSSIAN,
-)
-register(
-    "nvil",
-    "bihm_repro.models.nvil:Nvil",
-    title="NVIL",
-    sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
-    capabilities={Capability.SAMPLES, Capability.ACTIVE_UNITS},
-    settings=_LAYERS,
-)
-register(
-    "vimco",
-    "bihm_repro.models.vimco:Vimco",
-    title="VIMCO",
-    sampler="bihm_repro.samplers.helmholtz:HelmholtzSampler",
-    capabilities={Capability.SAMPLES, Capability.ACTIVE_UNITS},
-    settings=_LAYERS,
-)
+register("rws", "bihm_repro.models.rws:ReweightedWakeSleep", title="RWS", **_BINARY)
+register("vae", "bihm_repro.models.vae:VariationalAutoencoder", title="VAE", **_GAUSSIAN)
+register("iwae", "bihm_repro.models.iwae:ImportanceWeightedAutoencoder", title="IWAE", **_GAUSSIAN)
+register("nvil", "bihm_repro.models.nvil:Nvil", title="NVIL", **_BINARY)
+register("vimco", "bihm_repro.models.vimco:Vimco", title="VIMCO", **_BINARY)
 register(
     "nade",
     "bihm_repro.models.nade:Nade",
     title="NADE",
     sampler="bihm_repro.samplers.nade:NadeSampler",
     capabilities={Capability.EXACT_LOG_P, Capability.SAMPLES},
-    defaults={"weights": "glorot", "bias": 0.0},
+    defaults=_SINGLE,
 )
 register(
     "rbm",
@@ -190,5 +161,5 @@ register(
     title="RBM",
     sampler="bihm_repro.samplers.rbm:RbmSampler",
     capabilities={Capability.LOG_Z, Capability.SAMPLES},
-    defaults={"weights": "glorot", "bias": 0.0},
+    defaults=_SINGLE,
 )

@@ -32,9 +32,7 @@ class ReweightedWakeSleep(HelmholtzMachine):
         self, x: Any, samples: int, seed: int, counter: Any, *, control_variate: bool = True
     ) -> TrainingGraph:
         """Build one update on the mini-batch ``x`` (batch, data_dim) with K = ``samples``."""
-        inference = self.infer(x, samples, seed, counter, train=True)
-        joint = self.joint(x, inference.layers, train=True)
-        log_r = (joint.log_p - inference.log_q).reshape((x.shape[0], samples))
+        inference, joint, log_r = self.both_ways(x, samples, seed, counter, train=True)
         weights = normalised(log_r)
         q_weights = weights - 1.0 / samples if control_variate else weights
         gradients = joint.gradients(weights.flatten())
@@ -44,6 +42,5 @@ class ReweightedWakeSleep(HelmholtzMachine):
         gradients.update({parameter: wake[parameter] + sleep[parameter] for parameter in wake})
         monitors = {"log_p": log_mean_exp(log_r).sum()}
         counters = self.inference_counters + self.generation_counters
-        return TrainingGraph(
-            gradients, monitors, counters, {**joint.input_means, **inference.input_means}
-        )
+        means = {**joint.input_means, **inference.input_means}
+        return TrainingGraph(gradients, monitors, counters, means)

@@ -24,7 +24,7 @@ class VariationalAutoencoder(GaussianAutoencoder):
     """p and q trained towards the bound with an analytic divergence."""
 
     kind = "vae"
-    most_layers = 1
+    has_one_layer = True
 
     def training_graph(self, x: Any, samples: int, seed: int, counter: Any) -> TrainingGraph:
         """Build one update on ``x`` (batch, data_dim); the bound is averaged over the samples."""

@@ -34,19 +34,14 @@ class Vimco(HelmholtzMachine):
                 f"phases: samples = {samples}: vimco compares samples of the same example, so it "
                 "needs 2 or more"
             )
-        inference = self.infer(x, samples, seed, counter, train=True)
-        joint = self.joint(x, inference.layers, train=True)
-        log_r = (joint.log_p - inference.log_q).reshape((x.shape[0], samples))
+        inference, joint, log_r = self.both_ways(x, samples, seed, counter, train=True)
         weights = normalised(log_r)
         signal = log_mean_exp(log_r).dimshuffle(0, "x") - _without_each(log_r, samples) - weights
         gradients = joint.gradients(weights.flatten())
         gradients.update(inference.gradients(signal.astype(self.dtype).flatten()))
-        return TrainingGraph(
-            gradients,
-            {"log_p": log_mean_exp(log_r).sum()},
-            self.inference_counters,
-            {**joint.input_means, **inference.input_means},
-        )
+        monitors = {"log_p": log_mean_exp(log_r).sum()}
+        means = {**joint.input_means, **inference.input_means}
+        return TrainingGraph(gradients, monitors, self.inference_counters, means)
 
 
 def _without_each(log_r: Any, samples: int) -> Any:

@@ -15,42 +15,47 @@ import numpy as np
 from bihm_repro.engine.symbolic import Apply, T
 from bihm_repro.ops.fused import FusedOp
 
-__all__ = [
-    "AdamUpdate",
-    "CentredAdamUpdate",
-    "adam_update",
-    "centred_adam_update",
-    "upper_triangle",
-]
+__all__ = ["DECAY1", "DECAY2", "EPSILON", "adam_update", "centred_adam_update", "upper_triangle"]
+
+DECAY1, DECAY2, EPSILON = 0.9, 0.999, 1e-8
+"""The decays of the two moments, and what is added to the root of the second."""
 
 
 class _Adam(FusedOp):
-    """What both Ops share: the decays, how L1 is applied, and whether averages are kept.
+    """What both Ops share: how L1 is applied, and whether averages are kept.
 
     proximal : l1 is a soft threshold, applied after the step, and not a part of the gradient
     averaged : keep a Polyak average of each parameter as well
     """
 
-    __props__: tuple[str, ...] = ("decay1", "decay2", "epsilon", "proximal", "averaged")
+    __props__: tuple[str, ...] = ("proximal", "averaged")
+    states = 1
 
-    def __init__(
-        self,
-        decay1: float,
-        decay2: float,
-        epsilon: float,
-        proximal: bool = False,
-        averaged: bool = False,
-    ) -> None:
-        self.decay1, self.decay2, self.epsilon = decay1, decay2, epsilon
-        self.proximal, self.averaged = proximal, averaged
+    def __init__(self, *values: Any) -> None:
+        super().__init__(*values)
+        self.destroy_map = {i: [i] for i in range(self.states * self.width)}
 
     @property
     def width(self) -> int:
         """Arrays that are overwritten for each parameter: itself, two moments, its average."""
         return 4 if self.averaged else 3
 
+    def make_node(self, *inputs) -> Apply:
+        arrays = [T.as_tensor_variable(v) for v in inputs[:-4]]
+        scalars = [T.cast(T.as_tensor_variable(v), arrays[0].dtype) for v in inputs[-4:]]
+        return Apply(self, arrays + scalars, [v.type() for v in arrays[: len(self.destroy_map)]])
+
+    def perform(self, node, inputs, storage) -> None:
+        for cell, old, value in zip(storage, inputs, self.new_state(np, *inputs)):
+            old[...] = value
+            cell[0] = old
+
+    def jax_form(self, *inputs) -> tuple:
+        import jax.numpy
+
+        return self.new_state(jax.numpy, *inputs)
+
     def infer_shape(self, *arguments) -> list[tuple]:
-        """The shapes of what is overwritten."""
         return list(arguments[-1][: len(self.destroy_map)])
 
     def step(self, numeric: Any, state: list, gradient: Any, scalars: list) -> list:
@@ -58,9 +63,9 @@ class _Adam(FusedOp):
         w, first, second = state[:3]
         rate, average_weight, l1, l2 = scalars
         g = gradient + (0 if self.proximal else l1) * numeric.sign(w) + l2 * w
-        first = self.decay1 * first + (1 - self.decay1) * g
-        second = self.decay2 * second + (1 - self.decay2) * g * g
-        new = w - rate * first / (numeric.sqrt(second) + self.epsilon)
+        first = DECAY1 * first + (1 - DECAY1) * g
+        second = DECAY2 * second + (1 - DECAY2) * g * g
+        new = w - rate * first / (numeric.sqrt(second) + EPSILON)
         if self.proximal:
             new = numeric.sign(new) * numeric.maximum(abs(new) - l1, 0)
         return [new, first, second, *(_averaged(mean, new, average_weight) for mean in state[3:])]
@@ -68,8 +73,8 @@ class _Adam(FusedOp):
     def _settings(self, scalars: list[str]) -> str:
         rate, weight, l1, l2 = (f"*bihm::floats({v})" for v in scalars)
         return (
-            f"bihm::AdamSettings{{{rate}, {self.decay1}f, {1 - self.decay1:.9e}f, "
-            f"{self.decay2}f, {1 - self.decay2:.9e}f, {self.epsilon}f, {l1}, {l2}, "
+            f"bihm::AdamSettings{{{rate}, {DECAY1}f, {1 - DECAY1:.9e}f, "
+            f"{DECAY2}f, {1 - DECAY2:.9e}f, {EPSILON}f, {l1}, {l2}, "
             f"{weight}, {str(self.proximal).lower()}}}"
         )
 
@@ -100,7 +105,7 @@ class _Adam(FusedOp):
         }}
         {give_back}
         if (!ok) {{
-            bihm::complain("{type(self).__name__}: shapes do not fit, or no memory");
+            bihm::complain("{type(self).__name__}: shapes or counts do not fit, or no memory");
             {fail}
         }}
         {hand_over}
@@ -113,30 +118,13 @@ class _Adam(FusedOp):
 
 
 class AdamUpdate(_Adam):
-    """Overwrites a parameter, its two moments and its average; see ``adam_update``."""
+    """Inputs: the state, which is overwritten, the gradient, then rate, average weight, l1, l2."""
 
-    def __init__(self, *arguments, **settings) -> None:
-        super().__init__(*arguments, **settings)
-        self.destroy_map = {i: [i] for i in range(self.width)}
-
-    def make_node(self, *inputs) -> Apply:
-        """Inputs: the state, the gradient, then rate, average weight, l1, l2."""
-        arrays = [T.as_tensor_variable(v) for v in inputs[:-4]]
-        scalars = [T.cast(T.as_tensor_variable(v), arrays[0].dtype) for v in inputs[-4:]]
-        return Apply(self, arrays + scalars, [v.type() for v in arrays[:-1]])
-
-    def perform(self, node, inputs, storage) -> None:
-        """The numpy reference."""
-        _overwrite(inputs, self.jax_form(*inputs, numeric=np), storage)
-
-    def jax_form(self, *inputs, numeric: Any = None) -> tuple:
-        """The same in JAX, in new arrays."""
-        return tuple(
-            self.step(numeric or _jax_numpy(), list(inputs[:-5]), inputs[-5], list(inputs[-4:]))
-        )
+    def new_state(self, numeric: Any, *inputs) -> tuple:
+        """Return the new state, with numpy or jax.numpy."""
+        return tuple(self.step(numeric, list(inputs[:-5]), inputs[-5], list(inputs[-4:])))
 
     def c_code(self, node, name, inputs, outputs, sub) -> str:
-        """Call the kernel in place."""
         self.require_float32(node)
         state, gradient = inputs[:-5], inputs[-5]
         fits = [f"PyArray_SIZE({v}) == PyArray_SIZE(a_{gradient})" for v in state]
@@ -148,31 +136,17 @@ class AdamUpdate(_Adam):
 
 
 class CentredAdamUpdate(_Adam):
-    """Overwrites the state of the weights and the bias of a map; see ``centred_adam_update``.
+    """Inputs: the states of W and b, G, g, c, then rate, average weight, l1, l2.
 
     full_rows : the rows of W from here on are strictly upper triangular; None where none are
     """
 
     __props__ = (*_Adam.__props__, "full_rows")
+    states, full_rows = 2, None
 
-    def __init__(self, *arguments, full_rows: int | None = None, **settings) -> None:
-        super().__init__(*arguments, **settings)
-        self.full_rows = full_rows
-        self.destroy_map = {i: [i] for i in range(2 * self.width)}
-
-    def make_node(self, *inputs) -> Apply:
-        """Inputs: the states of W and b, G, g, c, then rate, average weight, l1, l2."""
-        arrays = [T.as_tensor_variable(v) for v in inputs[:-4]]
-        scalars = [T.cast(T.as_tensor_variable(v), arrays[0].dtype) for v in inputs[-4:]]
-        return Apply(self, arrays + scalars, [v.type() for v in arrays[: 2 * self.width]])
-
-    def perform(self, node, inputs, storage) -> None:
-        """The numpy reference."""
-        _overwrite(inputs, self.jax_form(*inputs, numeric=np), storage)
-
-    def jax_form(self, *inputs, numeric: Any = None) -> tuple:
-        """The same in JAX, in new arrays."""
-        numeric, width = numeric or _jax_numpy(), self.width
+    def new_state(self, numeric: Any, *inputs) -> tuple:
+        """Return the new states, with numpy or jax.numpy."""
+        width = self.width
         *state, gradient, bias_gradient, centre, rate, weight, l1, l2 = inputs
         weights, bias = state[:width], state[width:]
         shared = centre[:, None] * bias_gradient
@@ -186,7 +160,6 @@ class CentredAdamUpdate(_Adam):
         return (*new, *new_bias, *means)
 
     def c_code(self, node, name, inputs, outputs, sub) -> str:
-        """Call the kernel in place, on the weights and then on the bias."""
         self.require_float32(node)
         weights, bias = inputs[: self.width], inputs[self.width : 2 * self.width]
         gradients = inputs[-7:-4]
@@ -213,54 +186,45 @@ class CentredAdamUpdate(_Adam):
 
 def adam_update(
     state: list,
-    gradient,
-    rate,
+    gradient: Any,
+    rate: Any,
     *,
-    average_weight=0.0,
-    l1=0.0,
-    l2=0.0,
-    decay1: float = 0.9,
-    decay2: float = 0.999,
-    epsilon: float = 1e-8,
+    average_weight: Any = 0.0,
+    l1: Any = 0.0,
+    l2: Any = 0.0,
     proximal: bool = False,
 ) -> list:
     """Return the new values of ``state``, made in its own memory.
 
     ``state`` is [parameter, first moment, second moment] and, where one is kept, its average.
-    ``rate`` is the learning rate times the bias correction sqrt(1 - decay2^t) / (1 - decay1^t).
+    ``rate`` is the learning rate times the bias correction sqrt(1 - DECAY2^t) / (1 - DECAY1^t).
     ``l1 * sign(w) + l2 * w`` is added to the gradient; with ``proximal``, weights move by ``l1``
     towards zero after the step instead.
     """
-    op = AdamUpdate(decay1, decay2, epsilon, proximal, len(state) == 4)
+    op = AdamUpdate(proximal, len(state) == 4)
     return op(*state, gradient, rate, average_weight, l1, l2)
 
 
 def centred_adam_update(
     weights: list,
     bias: list,
-    gradient,
-    bias_gradient,
-    centre,
-    rate,
+    gradients: tuple[Any, Any, Any],
+    rate: Any,
     *,
-    average_weight=0.0,
-    l1=0.0,
-    l2=0.0,
-    decay1: float = 0.9,
-    decay2: float = 0.999,
-    epsilon: float = 1e-8,
+    average_weight: Any = 0.0,
+    l1: Any = 0.0,
+    l2: Any = 0.0,
     proximal: bool = False,
     full_rows: int | None = None,
 ) -> list:
     """Return the new values of the states ``weights`` and ``bias`` of a linear map, centred.
 
-    ``centre`` (inputs,) is the running mean of the inputs. The rows of the weights from
-    ``full_rows`` on are strictly upper triangular; the rest is as in ``adam_update``.
+    ``gradients`` are those of the weights and of the bias, and the running mean of the inputs. The
+    rows of the weights from ``full_rows`` on are strictly upper triangular; the rest is as in
+    ``adam_update``.
     """
-    op = CentredAdamUpdate(
-        decay1, decay2, epsilon, proximal, len(weights) == 4, full_rows=full_rows
-    )
-    return op(*weights, *bias, gradient, bias_gradient, centre, rate, average_weight, l1, l2)
+    op = CentredAdamUpdate(proximal, len(weights) == 4, full_rows)
+    return op(*weights, *bias, *gradients, rate, average_weight, l1, l2)
 
 
 def upper_triangle(rows: int, columns: int, full_rows: int, dtype: str) -> np.ndarray:
@@ -274,15 +238,3 @@ def upper_triangle(rows: int, columns: int, full_rows: int, dtype: str) -> np.nd
 
 def _averaged(mean, new, weight):
     return mean + weight * (new - mean)
-
-
-def _overwrite(inputs: list, values: tuple, storage: list) -> None:
-    for cell, old, value in zip(storage, inputs, values):
-        old[...] = value
-        cell[0] = old
-
-
-def _jax_numpy() -> Any:
-    import jax.numpy
-
-    return jax.numpy

@@ -6,69 +6,31 @@ scored and drawn for the same x, as in 2 log Z, the widest product of the model 
 
 from __future__ import annotations
 
-from bihm_repro.engine.symbolic import Apply, T
+from typing import Any
+
 from bihm_repro.ops.fused import FusedOp
 
-__all__ = ["affine", "Affine"]
+__all__ = ["affine"]
 
 
 class Affine(FusedOp):
     """See ``affine``."""
 
-    def make_node(self, x, weights, bias) -> Apply:
-        """Inputs: x (rows, inputs), weights (inputs, units), bias (units,)."""
-        inputs = [T.as_tensor_variable(v) for v in (x, weights, bias)]
-        return Apply(self, inputs, [T.matrix(dtype=inputs[1].dtype)])
+    arrays, like = ("x", "weights", "bias"), 1
+    outputs = {"out": ("rows", "units")}
+    sizes = "const npy_intp rows = DIM(x, 0), inputs = DIM(x, 1), units = DIM(weights, 1);"
+    fits = "DIM(weights, 0) == inputs && DIM(bias, 0) == units"
+    call = "bihm::affine(x, weights, bias, rows, inputs, units, out), true"
+    jax_name = "affine"
 
-    def perform(self, node, inputs, storage) -> None:
-        """The numpy reference."""
-        x, weights, bias = inputs
-        storage[0][0] = x @ weights + bias
-
-    def jax_form(self, x, weights, bias):
-        """The same in JAX."""
-        from bihm_repro.ops import jax_forms
-
-        return jax_forms.affine(x, weights, bias)
+    def reference(self, x, weights, bias) -> tuple:
+        return (x @ weights + bias,)
 
     def infer_shape(self, *arguments) -> list[tuple]:
-        """Rows of x, columns of the weights."""
-        shapes = arguments[-1]
-        return [(shapes[0][0], shapes[1][1])]
-
-    def c_code(self, node, name, inputs, outputs, sub) -> str:
-        """Call the kernel on row-major arrays."""
-        self.require_float32(node)
-        x, weights, bias = inputs
-        return f"""
-        {{
-        PyArrayObject *x = bihm::row_major({x}), *weights = bihm::row_major({weights}),
-            *bias = bihm::row_major({bias});
-        bool ok = x && weights && bias && PyArray_DIMS(x)[1] == PyArray_DIMS(weights)[0] &&
-            PyArray_DIMS(weights)[1] == PyArray_DIMS(bias)[0] &&
-            bihm::prepare(&{outputs[0]}, 2, PyArray_DIMS(x)[0], PyArray_DIMS(weights)[1]);
-        if (ok) {{
-            Py_BEGIN_ALLOW_THREADS
-            bihm::affine(bihm::floats(x), bihm::floats(weights), bihm::floats(bias),
-                PyArray_DIMS(x)[0], PyArray_DIMS(x)[1], PyArray_DIMS(weights)[1],
-                bihm::floats({outputs[0]}));
-            Py_END_ALLOW_THREADS
-        }}
-        Py_XDECREF(x); Py_XDECREF(weights); Py_XDECREF(bias);
-        if (!ok) {{
-            bihm::complain("Affine: shapes do not fit, or no memory");
-            {sub["fail"]}
-        }}
-        }}
-        """
+        x, weights, _ = arguments[-1]
+        return [(x[0], weights[1])]
 
 
-def affine(x, weights, bias):
-    """x W + b, shape (rows, units), rounded the same way whatever the number of threads.
-
-    Parameters
-    ----------
-    x : (rows, inputs)
-    weights, bias : (inputs, units) and (units,)
-    """
+def affine(x: Any, weights: Any, bias: Any) -> Any:
+    """Return x W + b, (rows, units), rounded the same way whatever the number of threads."""
     return Affine()(x, weights, bias)

@@ -79,7 +79,7 @@ static inline void sigmoid_of(const float* a, int n, float* out) {
     for (int j = 0; j < n; j += 8) store(out + j, sigmoid(load(a + j)).probability);
 }
 
-// sum of v_j s_j; `s` is padded to whole vectors.
+// sum of v_j s_j; `s` is padded to full vectors.
 static inline float dot(const float* s, const float* v, int n) {
     v8f sum = splat(0.0f);
     int j = 0;

@@ -18,38 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from bihm_repro.engine.symbolic import Apply, T
-from bihm_repro.ops.autoregressive_op import (
-    ROWS_FIT,
-    AutoregressiveOp,
-    SampleOp,
-    ScoreOp,
-    dim,
-    floats,
-    has_shape,
-    row_sizes,
-)
-from bihm_repro.ops.bernoulli import Sampled, Scored
+from bihm_repro.engine.symbolic import T
+from bihm_repro.ops.bernoulli import Sampled, Scored, row_log_probability
+from bihm_repro.ops.fused import SAMPLING, FusedOp
 from bihm_repro.ops.numerics import sigmoid
+from bihm_repro.ops.random_numbers import uniform
 
-__all__ = [
-    "NadeGradient",
-    "SampleDarn",
-    "SampleNade",
-    "ScoreDarn",
-    "ScoreNade",
-    "nade_gradient",
-    "sample_darn",
-    "sample_nade",
-    "score_darn",
-    "score_nade",
-]
+__all__ = ["nade_gradient", "sample_darn", "sample_nade", "score_darn", "score_nade"]
 
 
-class _Darn(AutoregressiveOp):
-    """Arrays: base (n, units), then A (units, units)."""
+class _Darn(FusedOp):
+    """``per_row`` of the arrays have a row for each row of the layer's inputs."""
 
-    per_row = 1
+    kernels, per_row = "autoregressive.h", 1
 
     def pass_over_units(self, base, a, *, u=None, values=None) -> tuple[np.ndarray, np.ndarray]:
         """Return (values, logits); without ``values``, these are drawn from the uniform ``u``."""
@@ -63,10 +44,10 @@ class _Darn(AutoregressiveOp):
         return sample, logits
 
 
-class _Nade(AutoregressiveOp):
-    """Arrays: base (n, units), start (n, hidden), then R and V (units, hidden)."""
+class _Nade(FusedOp):
+    """As ``_Darn``."""
 
-    per_row = 2
+    kernels, per_row = "autoregressive.h", 2
 
     def pass_over_units(self, base, start, into, out, *, u=None, values=None) -> tuple:
         """Return (values, logits); without ``values``, these are drawn from the uniform ``u``."""
@@ -79,105 +60,113 @@ class _Nade(AutoregressiveOp):
             hidden += sample[:, i, None] * into[i]
         return sample, logits
 
-    @staticmethod
-    def shapes_fit(start: str, into: str, out: str) -> list[str]:
-        """C conditions on the shapes of the arrays besides base."""
-        hidden = dim(start, 1)
-        return [
-            f"{dim(start, 0)} == n",
-            *has_shape(into, "units", hidden),
-            *has_shape(out, "units", hidden),
-        ]
+
+class _Sample(FusedOp):
+    """Draw ``repeats`` samples for each row; inputs: base, more arrays, repeats, seed, counter."""
+
+    __props__ = ("residual",)
+    integers, counts = SAMPLING, (-3,)
+    outputs = {"sample": ("rows", "units"), "log_q": ("rows",), "residual": ("rows", "units")}
+    sizes = "const npy_intp n = DIM(base, 0), units = DIM(base, 1), rows = n * repeats;"
+
+    def reference(self, *inputs) -> tuple:
+        *arrays, repeats, seed, counter = inputs
+        rows = [np.repeat(v, int(repeats), axis=0) for v in arrays[: self.per_row]]
+        u = uniform(int(seed), int(counter), *rows[0].shape)
+        sample, logits = self.pass_over_units(*rows, *arrays[self.per_row :], u=u)
+        found = sample, row_log_probability(sample, logits)
+        return (*found, sigmoid(logits) - sample) if self.residual else found
+
+    def infer_shape(self, *arguments) -> list[tuple]:
+        node, shapes = arguments[-2:]
+        rows, units = shapes[0][0] * node.inputs[-3], shapes[0][1]
+        return [(rows, units), (rows,), (rows, units)][: len(node.outputs)]
 
 
-class SampleDarn(_Darn, SampleOp):
+_ROWS = """const npy_intp given = DIM(values, 0), units = DIM(values, 1), n = {0},
+                rows = std::max(given, n);"""
+_ROWS_FIT = "given > 0 && n > 0 && rows % given == 0 && rows % n == 0 && "
+_NADE_FITS = """DIM(into, 0) == units && DIM(out, 0) == units && DIM(into, 1) == DIM(start, 1) &&
+                DIM(out, 1) == DIM(start, 1)"""
+
+
+class _Score(FusedOp):
+    """Score values; inputs: values, base, further arrays.
+
+    The number of rows is the larger of those of values and base, a multiple of both.
+    """
+
+    __props__, like = ("residual",), 1
+    outputs = {"log_p": ("rows",), "residual": ("rows", "units")}
+    sizes = _ROWS.format("DIM(base, 0)")
+
+    def reference(self, *inputs) -> tuple:
+        last = 1 + self.per_row
+        count = max(len(v) for v in inputs[:last])
+        values, *rows = (np.repeat(v, count // len(v), axis=0) for v in inputs[:last])
+        _, logits = self.pass_over_units(*rows, *inputs[last:], values=values)
+        log_p = row_log_probability(values, logits)
+        return (log_p, sigmoid(logits) - values) if self.residual else (log_p,)
+
+    def infer_shape(self, *arguments) -> list[tuple]:
+        node, shapes = arguments[-2:]
+        rows = T.maximum(shapes[0][0], shapes[1][0])
+        return [(rows,), (rows, shapes[0][1])][: len(node.outputs)]
+
+
+class SampleDarn(_Darn, _Sample):
     """See ``sample_darn``."""
 
-    def jax_form(self, base, a, repeats, seed, counter) -> tuple:
-        """The same in JAX."""
-        from bihm_repro.ops import jax_autoregressive
-
-        return jax_autoregressive.sample_darn(
-            base, a, repeats, seed, counter, wants_residual=self.wants_residual
-        )
-
-    def c_code(self, node, name, inputs, outputs, sub) -> str:
-        """Call the kernel on row-major arrays."""
-        self.require_float32(node)
-        base, a, _, seed, counter = inputs
-        call = f"""bihm::sample_darn({floats(f"a_{base}", f"a_{a}")}, n, units, repeats,
-            bihm::draw_key(bihm::whole({seed}), bihm::whole({counter})), {self.outputs(outputs)})"""
-        return self.c_sample(inputs, outputs, call, has_shape(a, "units", "units"), sub["fail"])
+    arrays, jax_name = ("base", "a"), "sample_darn"
+    fits = "repeats > 0 && DIM(a, 0) == units && DIM(a, 1) == units"
+    call = """bihm::sample_darn(base, a, n, units, repeats, bihm::counter_key(seed, counter),
+                    sample, log_q, residual)"""
 
 
-class SampleNade(_Nade, SampleOp):
+class SampleNade(_Nade, _Sample):
     """See ``sample_nade``."""
 
-    def jax_form(self, *inputs) -> tuple:
-        """The same in JAX."""
-        from bihm_repro.ops import jax_autoregressive
-
-        return jax_autoregressive.sample_nade(*inputs, wants_residual=self.wants_residual)
-
-    def c_code(self, node, name, inputs, outputs, sub) -> str:
-        """Call the kernel on row-major arrays."""
-        self.require_float32(node)
-        base, start, into, out, _, seed, counter = inputs
-        arrays = floats(*(f"a_{v}" for v in (base, start, into, out)))
-        call = f"""bihm::nade(NULL, {arrays}, rows, 1, repeats, units, {dim(start, 1)},
-            bihm::draw_key(bihm::whole({seed}), bihm::whole({counter})), {self.outputs(outputs)})"""
-        fits = self.shapes_fit(start, into, out)
-        return self.c_sample(inputs, outputs, call, fits, sub["fail"])
+    arrays, jax_name = ("base", "start", "into", "out"), "sample_nade"
+    fits = f"repeats > 0 && DIM(start, 0) == n && {_NADE_FITS}"
+    call = """bihm::nade(nullptr, base, start, into, out, rows, 1, repeats, units,
+                    DIM(start, 1), bihm::counter_key(seed, counter), sample, log_q, residual)"""
 
 
-class ScoreDarn(_Darn, ScoreOp):
+class ScoreDarn(_Darn, _Score):
     """See ``score_darn``."""
 
-    def jax_form(self, values, base, a):
-        """The same in JAX."""
-        from bihm_repro.ops import jax_autoregressive
-
-        return jax_autoregressive.score_darn(values, base, a, self.wants_residual)
-
-    def c_code(self, node, name, inputs, outputs, sub) -> str:
-        """Call the kernel on row-major arrays."""
-        self.require_float32(node)
-        arrays = floats(*(f"a_{v}" for v in inputs))
-        call = f"""bihm::score_darn({arrays}, rows, rows / given, rows / n, units,
-            {self.outputs(outputs)})"""
-        fits = has_shape(inputs[2], "units", "units")
-        return self.c_score(inputs, outputs, call, fits, sub["fail"])
+    arrays, jax_name = ("values", "base", "a"), "score_darn"
+    fits = f"{_ROWS_FIT} DIM(base, 1) == units && DIM(a, 0) == units && DIM(a, 1) == units"
+    call = """bihm::score_darn(values, base, a, rows, rows / given, rows / n, units, log_p,
+                    residual)"""
 
 
-class ScoreNade(_Nade, ScoreOp):
+class ScoreNade(_Nade, _Score):
     """See ``score_nade``."""
 
-    def jax_form(self, *inputs):
-        """The same in JAX."""
-        from bihm_repro.ops import jax_autoregressive
-
-        return jax_autoregressive.score_nade(*inputs, wants_residual=self.wants_residual)
-
-    def c_code(self, node, name, inputs, outputs, sub) -> str:
-        """Call the kernel on row-major arrays."""
-        self.require_float32(node)
-        arrays = floats(*(f"a_{v}" for v in inputs))
-        call = f"""bihm::nade({arrays}, rows, rows / given, rows / n, units,
-            {dim(inputs[2], 1)}, bihm::Key{{0, 0}}, NULL, {self.outputs(outputs)})"""
-        return self.c_score(inputs, outputs, call, self.shapes_fit(*inputs[2:]), sub["fail"])
+    arrays, jax_name = ("values", "base", "start", "into", "out"), "score_nade"
+    fits = f"{_ROWS_FIT} DIM(base, 1) == units && DIM(start, 0) == n && {_NADE_FITS}"
+    call = """bihm::nade(values, base, start, into, out, rows, rows / given, rows / n, units,
+                    DIM(start, 1), bihm::Key{0, 0}, nullptr, log_p, residual)"""
 
 
-class NadeGradient(AutoregressiveOp):
+class NadeGradient(FusedOp):
     """See ``nade_gradient``."""
 
-    def make_node(self, *inputs) -> Apply:
-        """Inputs: values, start, R, V, derivatives."""
-        arrays = [T.as_tensor_variable(v) for v in inputs]
-        return Apply(self, arrays, [T.matrix(dtype=arrays[1].dtype) for _ in range(3)])
+    arrays, like = ("values", "start", "into", "out", "derivatives"), 1
+    outputs = {
+        "into_gradient": ("units", "DIM(start, 1)"),
+        "out_gradient": ("units", "DIM(start, 1)"),
+        "back": ("rows", "DIM(start, 1)"),
+    }
+    kernels, sizes = "autoregressive.h", _ROWS.format("DIM(start, 0)")
+    fits = f"""{_ROWS_FIT} {_NADE_FITS} && DIM(derivatives, 0) == rows &&
+                DIM(derivatives, 1) == units"""
+    call = """bihm::nade_gradient(values, start, into, out, derivatives, rows, rows / given,
+                    rows / n, units, DIM(start, 1), into_gradient, out_gradient, back)"""
+    jax_name = "nade_gradient"
 
-    def perform(self, node, inputs, storage) -> None:
-        """The numpy reference."""
-        values, start, into, out, derivatives = inputs
+    def reference(self, values, start, into, out, derivatives) -> tuple:
         rows = len(derivatives)
         values, start = (np.repeat(v, rows // len(v), axis=0) for v in (values, start))
         into_gradient, out_gradient = np.zeros_like(into), np.zeros_like(out)
@@ -187,40 +176,16 @@ class NadeGradient(AutoregressiveOp):
             s, d = sigmoid(hidden), derivatives[:, i]
             into_gradient[i], out_gradient[i] = values[:, i] @ back, d @ s
             back = back + d[:, None] * out[i] * s * (1 - s)
-        for cell, value in zip(storage, (into_gradient, out_gradient, back)):
-            cell[0] = value.astype(start.dtype)
-
-    def jax_form(self, *inputs) -> tuple:
-        """The same in JAX."""
-        from bihm_repro.ops import jax_autoregressive
-
-        return jax_autoregressive.nade_gradient(*inputs)
+        return into_gradient, out_gradient, back
 
     def infer_shape(self, *arguments) -> list[tuple]:
-        """The shapes of R and V, and a row of hidden units for each row of derivatives."""
         _, start, into, out, derivatives = arguments[-1]
         return [into, out, (derivatives[0], start[1])]
 
-    def c_code(self, node, name, inputs, outputs, sub) -> str:
-        """Call the kernel on row-major arrays."""
-        self.require_float32(node)
-        values, start, into, out, derivatives = inputs
-        sizes = f"{row_sizes(values, start)} const npy_intp hidden = {dim(start, 1)};"
-        fits = [
-            *ROWS_FIT,
-            *has_shape(into, "units", "hidden"),
-            *has_shape(out, "units", "hidden"),
-            *has_shape(derivatives, "rows", "units"),
-            *(f"bihm::prepare(&{v}, 2, units, hidden)" for v in outputs[:2]),
-            f"bihm::prepare(&{outputs[2]}, 2, rows, hidden)",
-        ]
-        arrays = floats(*(f"a_{v}" for v in inputs))
-        call = f"""bihm::nade_gradient({arrays}, rows, rows / given, rows / n, units, hidden,
-            {floats(*outputs)})"""
-        return self.c_body(inputs, sizes, fits, call, sub["fail"])
 
-
-def sample_darn(base, a, *, repeats=1, seed, counter, wants_residual: bool = False) -> Sampled:
+def sample_darn(
+    base: Any, a: Any, *, repeats: Any = 1, seed: Any, counter: Any, residual: bool = False
+) -> Sampled:
     """Draw a DARN layer.
 
     Parameters
@@ -230,49 +195,46 @@ def sample_darn(base, a, *, repeats=1, seed, counter, wants_residual: bool = Fal
     repeats : samples for each row of ``base``; row ``i`` gives rows ``i * repeats ...``
     seed, counter : which random numbers; see ``random_numbers``
     """
-    return _sampled(SampleDarn(wants_residual)(base, a, repeats, seed, counter))
+    return Sampled(*SampleDarn(residual)(base, a, repeats, seed, counter))
 
 
-def score_darn(values, base, a, *, wants_residual: bool = False) -> Scored:
+def score_darn(values: Any, base: Any, a: Any, *, residual: bool = False) -> Scored:
     """Log-probabilities of ``values`` (n, units) under a DARN layer.
 
     Where one of ``values`` and ``base`` has fewer rows, each of its rows serves as many of the
     other's, next to each other.
     """
-    return _scored(ScoreDarn(wants_residual)(values, base, a), wants_residual)
+    return Scored(*ScoreDarn(residual)(values, base, a, return_list=True))
 
 
 def sample_nade(
-    base, start, into, out, *, repeats=1, seed, counter, wants_residual: bool = False
+    base: Any,
+    start: Any,
+    into: Any,
+    out: Any,
+    *,
+    repeats: Any = 1,
+    seed: Any,
+    counter: Any,
+    residual: bool = False,
 ) -> Sampled:
-    """Draw a NADE layer.
+    """Draw a NADE layer; the rest is as in ``sample_darn``.
 
-    Parameters
-    ----------
-    base, start : (n, units) and (n, hidden)
-    into, out : R and V, (units, hidden)
-    repeats, seed, counter : as in ``sample_darn``
+    ``base`` and ``start`` are (n, units) and (n, hidden), ``into`` and ``out`` R and V.
     """
-    op = SampleNade(wants_residual)
-    return _sampled(op(base, start, into, out, repeats, seed, counter))
+    return Sampled(*SampleNade(residual)(base, start, into, out, repeats, seed, counter))
 
 
-def score_nade(values, base, start, into, out, *, wants_residual: bool = False) -> Scored:
+def score_nade(
+    values: Any, base: Any, start: Any, into: Any, out: Any, *, residual: bool = False
+) -> Scored:
     """Log-probabilities of ``values`` (n, units) under a NADE layer; rows as in ``score_darn``."""
-    return _scored(ScoreNade(wants_residual)(values, base, start, into, out), wants_residual)
+    return Scored(*ScoreNade(residual)(values, base, start, into, out, return_list=True))
 
 
-def nade_gradient(values, start, into, out, derivatives) -> tuple:
+def nade_gradient(values: Any, start: Any, into: Any, out: Any, derivatives: Any) -> tuple:
     """Return gradients with respect to R, V, and each row's ``start``, (rows, hidden).
 
     ``derivatives`` (rows, units) are those with respect to the logits of ``values``.
     """
     return tuple(NadeGradient()(values, start, into, out, derivatives))
-
-
-def _sampled(outputs: list) -> Sampled:
-    return Sampled(*outputs) if len(outputs) == 3 else Sampled(outputs[0], outputs[1], None)
-
-
-def _scored(outputs: Any, wants_residual: bool) -> Scored:
-    return Scored(*outputs) if wants_residual else Scored(outputs, None)

@@ -8,24 +8,9 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-__all__ = ["threefry2x32", "counter_key", "random_bits", "uniform"]
+from bihm_repro.ops.random_numbers import encrypted
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-
-
-def threefry2x32(key: tuple, counter: tuple) -> tuple:
-    """Encrypt ``counter`` (two uint32 arrays of one shape) under ``key`` (two uint32)."""
-    (k0, k1), (x0, x1) = key, counter
-    schedule = (k0, k1, k0 ^ k1 ^ jnp.uint32(0x1BD11BDA))
-    x0, x1 = x0 + schedule[0], x1 + schedule[1]
-    for group in range(5):
-        for rotation in _ROTATIONS[group % 2]:
-            x0 = x0 + x1
-            x1 = (x1 << rotation) | (x1 >> (32 - rotation))
-            x1 = x1 ^ x0
-        x0 = x0 + schedule[(group + 1) % 3]
-        x1 = x1 + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
-    return x0, x1
+__all__ = ["uniform"]
 
 
 def _words(number) -> tuple:
@@ -39,7 +24,8 @@ def _words(number) -> tuple:
 
 def counter_key(seed, counter) -> tuple:
     """Return the key of ``counter`` under ``seed``."""
-    return threefry2x32(_words(seed), _words(counter))
+    (k0, k1), (x0, x1) = _words(seed), _words(counter)
+    return encrypted(k0, k1, x0, x1)
 
 
 def random_bits(seed, counter, rows: int, columns: int):
@@ -49,7 +35,8 @@ def random_bits(seed, counter, rows: int, columns: int):
     blocks = -(-columns // 16)
     slots = jnp.broadcast_to(jnp.arange(blocks * 8, dtype=jnp.uint32), (rows, blocks * 8))
     lines = jnp.broadcast_to(jnp.arange(rows, dtype=jnp.uint32)[:, None], slots.shape)
-    words = threefry2x32(counter_key(seed, counter), (slots, lines))
+    k0, k1 = counter_key(seed, counter)
+    words = encrypted(k0, k1, slots, lines)
     paired = jnp.stack([word.reshape(rows, blocks, 8) for word in words], axis=2)
     return paired.reshape(rows, blocks * 16)[:, :columns]
 

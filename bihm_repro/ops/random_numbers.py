@@ -10,12 +10,13 @@ reference; C and JAX give the same bits.
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 
 from bihm_repro.errors import InputError
 
-__all__ = ["threefry2x32", "counter_key", "random_bits", "uniform", "normal", "seed_for"]
+__all__ = ["encrypted", "normal", "seed_for", "uniform"]
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
@@ -25,18 +26,22 @@ _WORDS_AT_ONCE = 2**15
 
 def threefry2x32(key: tuple, counter: tuple) -> tuple[np.ndarray, np.ndarray]:
     """Encrypt ``counter`` (two uint32 arrays of one shape) under ``key`` (two uint32)."""
-    x0, x1 = (np.array(word, dtype=np.uint32) for word in counter)
-    k0, k1 = (np.asarray(word, dtype=np.uint32) for word in key)
-    schedule = (k0, k1, k0 ^ k1 ^ _PARITY)
+    words = (np.asarray(word, dtype=np.uint32) for word in (*key, *counter))
     with np.errstate(over="ignore"):
-        x0, x1 = x0 + schedule[0], x1 + schedule[1]
-        for group in range(5):
-            for rotation in _ROTATIONS[group % 2]:
-                x0 = x0 + x1
-                x1 = (x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))
-                x1 = x1 ^ x0
-            x0 = x0 + schedule[(group + 1) % 3]
-            x1 = x1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
+        return encrypted(*words)
+
+
+def encrypted(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
+    """Return the cipher of (x0, x1) under (k0, k1), uint32 arrays of numpy or JAX."""
+    schedule = (k0, k1, k0 ^ k1 ^ _PARITY)
+    x0, x1 = x0 + schedule[0], x1 + schedule[1]
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            x0 = x0 + x1
+            x1 = (x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))
+            x1 = x1 ^ x0
+        x0 = x0 + schedule[(group + 1) % 3]
+        x1 = x1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
     return x0, x1
 
 

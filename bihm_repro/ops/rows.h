@@ -71,9 +71,9 @@ static inline void threefry(U& x0, U& x1, Key key) {
 #undef BIHM_INJECT
 }
 
-static inline Key draw_key(int64_t seed, int64_t draw) {
+static inline Key counter_key(int64_t seed, int64_t counter) {
     Key key = {(uint32_t)seed, (uint32_t)((uint64_t)seed >> 32)};
-    uint32_t a = (uint32_t)draw, b = (uint32_t)((uint64_t)draw >> 32);
+    uint32_t a = (uint32_t)counter, b = (uint32_t)((uint64_t)counter >> 32);
     threefry(a, b, key);
     return Key{a, b};
 }
@@ -145,13 +145,13 @@ static inline float sample_row(const float* logits, const float* bias, const flo
         for (int half = 0; half < 2; ++half) {
             const int at = j + 8 * half, width = n - at;
             if (width <= 0) break;
-            const bool whole = width >= 8;
+            const bool full = width >= 8;
             const v8f u = to_uniform(half ? second : first);
-            v8f l = whole ? load(logits + at) : load_part(logits + at, width, ABSENT);
-            if (bias) l += whole ? load(bias + at) : load_part(bias + at, width, 0.0f);
+            v8f l = full ? load(logits + at) : load_part(logits + at, width, ABSENT);
+            if (bias) l += full ? load(bias + at) : load_part(bias + at, width, 0.0f);
             v8f p;
             if (probability) {
-                p = whole ? load(probability + at) : load_part(probability + at, width, 0.0f);
+                p = full ? load(probability + at) : load_part(probability + at, width, 0.0f);
             } else {
                 const Sigmoid s = sigmoid(l);
                 p = s.probability;
@@ -159,7 +159,7 @@ static inline float sample_row(const float* logits, const float* bias, const flo
             }
             const v8f h = select(u < p, splat(1.0f), splat(0.0f));
             sum.linear += h * l - positive_part(l);
-            if (whole) {
+            if (full) {
                 store(sample + at, h);
                 if (residual) store(residual + at, p - h);
             } else {

@@ -24,11 +24,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Setting:
-    """A check: ``convert`` returns the value or raises; ``allowed`` says what it takes."""
+    """A rule for values: which are accepted, said in words by ``allowed``, and what they become."""
 
     allowed: str
-    convert: Callable[[Any], Any]
+    accepts: Callable[[Any], bool]
+    change: Callable[[Any], Any] = lambda value: value
     choices: tuple[str, ...] = ()
+
+    def convert(self, value: Any) -> Any:
+        """Return the setting that ``value`` makes; TypeError or ValueError where it makes none."""
+        if not self.accepts(value):
+            raise ValueError
+        return self.change(value)
 
 
 def setting(
@@ -65,13 +72,11 @@ def setting(
 
 def one_of(*choices: str) -> Setting:
     """One word of a list."""
-
-    def convert(value: Any) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise ValueError
-        return value
-
-    return Setting(f"one of {', '.join(choices)}", convert, choices)
+    return Setting(
+        f"one of {', '.join(choices)}",
+        lambda value: isinstance(value, str) and value in choices,
+        choices=choices,
+    )
 
 
 @dataclass(frozen=True)
@@ -101,93 +106,69 @@ class registered:  # noqa: N801 (used like the functions around it)
 
 def integer(minimum: int) -> Setting:
     """An integer, ``minimum`` or more, that fits into 64 bits."""
-
-    def convert(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**63:
-            raise ValueError
-        return value
-
-    return Setting(f"an integer, {minimum} or more and below 2**63", convert)
+    return Setting(
+        f"an integer, {minimum} or more and below 2**63",
+        lambda value: type(value) is int and minimum <= value < 2**63,
+    )
 
 
-def number(above: float | None = None, at_least: float | None = None) -> Setting:
+def number(above: float = -math.inf, at_least: float = -math.inf) -> Setting:
     """A finite real number with an optional lower limit."""
+    limit = f" above {above}" if above > -math.inf else ""
+    limit += f", {at_least} or more" if at_least > -math.inf else ""
 
-    def convert(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError
-        value = float(value)
-        if (
-            not math.isfinite(value)
-            or (above is not None and value <= above)
-            or (at_least is not None and value < at_least)
-        ):
-            raise ValueError
-        return value
+    def accepts(value: Any) -> bool:
+        real = type(value) in (int, float) and math.isfinite(float(value))
+        return real and value > above and value >= at_least
 
-    limit = f" above {above}" if above is not None else ""
-    limit += f", {at_least} or more" if at_least is not None else ""
-    return Setting(f"a finite number{limit}", convert)
+    return Setting(f"a finite number{limit}", accepts, float)
 
 
 def boolean() -> Setting:
     """True or false."""
-
-    def convert(value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise TypeError
-        return value
-
-    return Setting("true or false", convert)
+    return Setting("true or false", lambda value: isinstance(value, bool))
 
 
 def text(what: str, empty: bool = False) -> Setting:
     """A string on one line, which UTF-8 can hold."""
 
-    def convert(value: Any) -> str:
-        if not isinstance(value, str) or "\n" in value or not (value.strip() or empty):
-            raise ValueError
-        value.encode("utf-8")
-        return value
+    def accepts(value: Any) -> bool:
+        line = isinstance(value, str) and "\n" not in value and bool(value.strip() or empty)
+        return line and bool(value.encode("utf-8") or True)  # UnicodeError is a ValueError
 
-    return Setting(what, convert)
+    return Setting(what, accepts)
 
 
-def sizes(what: str) -> Setting:
-    """A list of one or more positive integers."""
-
-    def convert(value: Any) -> tuple[int, ...]:
-        if not value:
-            raise ValueError
-        return _positive(value)
-
-    return Setting(f"a list of integers, each 1 or more ({what})", convert)
+def sizes(what: str, empty: bool = False) -> Setting:
+    """A list of positive integers, one or more unless ``empty``."""
+    positive = integer(1).convert
+    return Setting(
+        f"a list of integers, each 1 or more ({what})",
+        lambda value: isinstance(value, (list, tuple)) and bool(value or empty),
+        lambda value: tuple(map(positive, value)),
+    )
 
 
 def hidden_sizes() -> Setting:
     """A list of positive integers, or a list of such lists; may be empty."""
+    each = sizes("", empty=True).convert
 
     def convert(value: Any) -> tuple[Any, ...]:
-        if isinstance(value, (list, tuple)) and value and isinstance(value[0], (list, tuple)):
-            return tuple(_positive(item) for item in value)
-        return _positive(value)
+        nested = value and isinstance(value[0], (list, tuple))
+        return tuple(map(each, value)) if nested else each(value)
 
-    return Setting("a list of layer sizes, or one such list for each latent layer", convert)
+    return Setting(
+        "a list of layer sizes, or one such list for each latent layer",
+        lambda value: isinstance(value, (list, tuple)),
+        convert,
+    )
 
 
 def schedule() -> Setting:
     """Pairs of a learning rate and the number of epochs that use it."""
-    rate, epochs = number(above=0), integer(1)
-
-    def convert(value: Any) -> tuple[tuple[float, int], ...]:
-        if not isinstance(value, (list, tuple)):
-            raise TypeError
-        return tuple((rate.convert(first), epochs.convert(second)) for first, second in value)
-
-    return Setting("a list of [learning rate, epochs] pairs", convert)
-
-
-def _positive(value: Any) -> tuple[int, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise TypeError
-    return tuple(integer(1).convert(item) for item in value)
+    rate, epochs = number(above=0).convert, integer(1).convert
+    return Setting(
+        "a list of [learning rate, epochs] pairs",
+        lambda value: isinstance(value, (list, tuple)),
+        lambda value: tuple((rate(first), epochs(second)) for first, second in value),
+    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bihm_repro.errors import InputError
 from bihm_repro.files import write_text
+from bihm_repro.recipes.parsing import flat
 from bihm_repro.report.figures.curves import plot_comparison
 from bihm_repro.report.figures.style import save_plot, style_context
 from bihm_repro.report.footnotes import marks_of, notes_for
@@ -38,23 +39,10 @@ def read_named_runs(paths: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
     return runs, complaints
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted names; phases are numbered from 1."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            found.update(_flat(value, f"{prefix}{name}."))
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            for number, part in enumerate(value, 1):
-                found.update(_flat(part, f"{prefix}{name}.{number}."))
-        else:
-            found[prefix + name] = value
-    return found
-
-
 def differences(runs: Sequence[Run]) -> dict[str, list[str | None]]:
     """Return the recipe's fields in which ``runs`` differ, each with its value in every run."""
-    recipes = [_flat(run.recipe) for run in runs]
+    phases = [dict(enumerate(run.recipe.get("phases", ()), 1)) for run in runs]
+    recipes = [flat({**run.recipe, "phases": found}) for run, found in zip(runs, phases)]
     names = dict.fromkeys(name for recipe in recipes for name in recipe if name != "title")
     values = {name: [_text(recipe[name]) if name in recipe else None for recipe in recipes]
               for name in names}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bihm_repro.datasets.info import SURROGATE
 from bihm_repro.datasets.registry import DATASETS
 from bihm_repro.report.methods import is_exact
 from bihm_repro.runs.reader import Run
@@ -20,8 +21,8 @@ SUBSET = "◊"
 NOTES = {
     SURROGATE_SPLIT: "web: the test rows are the published ones, but the published training and "
     "validation rows were divided at random, since their own division is not available.",
-    NOT_COMPARABLE: "rcv1_surrogate: cut from the published validation rows (8,000 / 1,000 / "
-    "1,000), not comparable with the paper's rcv1.",
+    NOT_COMPARABLE: "a stand-in for the paper's data set, not comparable with it (rcv1_surrogate: "
+    "cut from the published validation rows, 8,000 / 1,000 / 1,000).",
     UNFINISHED: "training not finished (paused, or ended by a time budget): the best model so far.",
     FEWER_SAMPLES: "estimated with fewer than K = 1,000 samples, so the negative log-likelihood "
     "is an overestimate.",
@@ -33,7 +34,8 @@ NOTES = {
 
 def comparable(run: Run) -> bool:
     """Whether a difference from the paper's number means anything."""
-    return not run.dataset.endswith("_surrogate")
+    entry = DATASETS.get(run.dataset)
+    return entry is None or entry.exactness != SURROGATE
 
 
 def marks_of(run: Run | None) -> str:

@@ -17,8 +17,6 @@ __all__ = [
     "UCI",
     "UCI_BY_NAME",
     "UCI_QUOTED_MODELS",
-    "EssRow",
-    "MnistRow",
     "UciSet",
 ]
 
@@ -45,85 +43,29 @@ UCI_QUOTED_MODELS = ("NADE", "EoNADE", "DARN", "RWS - NADE", "RBM", "RWS - SBN")
 """The other models of Table 1: four autoregressive, then two that are not."""
 
 
-def _uci(
-    name: str,
-    title: str,
-    bihm_layers: tuple[int, ...],
-    rws_layers: tuple[int, ...],
-    bihm: tuple[float, float, float, float],
-    others: tuple[float, ...],
-) -> UciSet:
-    return UciSet(
-        name, title, bihm_layers, rws_layers, *bihm, quoted=dict(zip(UCI_QUOTED_MODELS, others))
-    )
+# Name and title; layers of the BiHM and of RWS; -log p, -log p*, -2 log Z and the effective sample
+# size of the BiHM; -log p of the quoted models.
+_TABLES_1_AND_2 = """
+adult        ADULT        100-70-50-25                 100-20-5    13.78   13.82  0.20  81.5   13.19  13.19  13.19  13.16  16.26  13.65
+connect4     CONNECT4     300-110-50-20                150-50-10   12.43   12.31  0.27  89.1   11.99  12.58  11.91  11.68  22.66  12.68
+dna          DNA          200-150-130-100-70-50-30-20-10  150-10   86.49   86.92  0.56  11.2   84.81  82.31  81.04  84.26  96.74  90.63
+mushrooms    MUSHROOMS    150-100-90-60-40-20          150-50-10    9.40    9.40  0.09  92.5    9.81   9.68   9.55   9.71  15.15   9.90
+nips         NIPS-0-12    200-100-50-25                150-50-10  272.66  272.71  1.97  16.8  273.08 272.38 274.68 271.11 277.37 272.54
+ocr_letters  OCR-LETTERS  600-500-100-50-30-10         300-100-10  27.10   27.30  1.87  22.5   27.22  27.31  28.17  26.43  43.05  29.99
+rcv1         RCV1         500-120-70-30                200-50-10   46.12   46.98  0.41  70.6   46.66  46.12  46.10  46.09  48.88  46.16
+web          WEB          650-580-70-30-10             300-50-10   28.14   28.22  0.54  55.9   28.39  27.87  28.83  27.92  29.38  28.18
+"""  # noqa: E501
 
 
-UCI = (
-    _uci(
-        "adult",
-        "ADULT",
-        (100, 70, 50, 25),
-        (100, 20, 5),
-        (13.78, 13.82, 0.20, 81.5),
-        (13.19, 13.19, 13.19, 13.16, 16.26, 13.65),
-    ),
-    _uci(
-        "connect4",
-        "CONNECT4",
-        (300, 110, 50, 20),
-        (150, 50, 10),
-        (12.43, 12.31, 0.27, 89.1),
-        (11.99, 12.58, 11.91, 11.68, 22.66, 12.68),
-    ),
-    _uci(
-        "dna",
-        "DNA",
-        (200, 150, 130, 100, 70, 50, 30, 20, 10),
-        (150, 10),
-        (86.49, 86.92, 0.56, 11.2),
-        (84.81, 82.31, 81.04, 84.26, 96.74, 90.63),
-    ),
-    _uci(
-        "mushrooms",
-        "MUSHROOMS",
-        (150, 100, 90, 60, 40, 20),
-        (150, 50, 10),
-        (9.40, 9.40, 0.09, 92.5),
-        (9.81, 9.68, 9.55, 9.71, 15.15, 9.90),
-    ),
-    _uci(
-        "nips",
-        "NIPS-0-12",
-        (200, 100, 50, 25),
-        (150, 50, 10),
-        (272.66, 272.71, 1.97, 16.8),
-        (273.08, 272.38, 274.68, 271.11, 277.37, 272.54),
-    ),
-    _uci(
-        "ocr_letters",
-        "OCR-LETTERS",
-        (600, 500, 100, 50, 30, 10),
-        (300, 100, 10),
-        (27.10, 27.30, 1.87, 22.5),
-        (27.22, 27.31, 28.17, 26.43, 43.05, 29.99),
-    ),
-    _uci(
-        "rcv1",
-        "RCV1",
-        (500, 120, 70, 30),
-        (200, 50, 10),
-        (46.12, 46.98, 0.41, 70.6),
-        (46.66, 46.12, 46.10, 46.09, 48.88, 46.16),
-    ),
-    _uci(
-        "web",
-        "WEB",
-        (650, 580, 70, 30, 10),
-        (300, 50, 10),
-        (28.14, 28.22, 0.54, 55.9),
-        (28.39, 27.87, 28.83, 27.92, 29.38, 28.18),
-    ),
-)
+def _uci(line: str) -> UciSet:
+    name, title, bihm, rws, *numbers = line.split()
+    ours, theirs = (tuple(map(int, sizes.split("-"))) for sizes in (bihm, rws))
+    p, p_star, log_z2, ess, *others = map(float, numbers)
+    quoted = dict(zip(UCI_QUOTED_MODELS, others))
+    return UciSet(name, title, ours, theirs, p, p_star, log_z2, ess, quoted)
+
+
+UCI = tuple(map(_uci, _TABLES_1_AND_2.strip().splitlines()))
 """The eight sets in the order of Table 1. All its effective sample sizes are within ±0.2%."""
 
 UCI_BY_NAME = {entry.name: entry for entry in UCI}

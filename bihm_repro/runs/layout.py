@@ -21,8 +21,8 @@ with a file is an InputError of one line that names it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,19 +44,13 @@ from bihm_repro.runs.checkpoint import Checkpoint, read_checkpoint, state_header
 from bihm_repro.runs.lock import locked
 from bihm_repro.runs.log_file import csv_row, log_columns, read_csv
 from bihm_repro.runs.parameters import Parameters, read_parameters, write_parameters
-from bihm_repro.runs.record import (
-    check_evaluation,
-    check_recipe,
-    check_state,
-    check_status,
-    source_commit,
-)
+from bihm_repro.runs.record import check_evaluation, check_recipe, check_state, check_status
 from bihm_repro.runs.resume import contradictions, place
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["RUN_FILES", "RunDirectory", "log_columns", "source_commit"]
+__all__ = ["RunDirectory"]
 
 RUN_FILES = (
     "recipe.toml",
@@ -137,6 +131,19 @@ class RunDirectory:
             self._check_change(recipe, extend)
         self.write_recipe(recipe)
 
+    @contextmanager
+    def claimed(self, recipe: Recipe, extend: bool | None = None) -> Iterator[None]:
+        """Claim the folder; where the block refuses its input, a new folder is as it was before."""
+        new = not self.exists
+        self.claim(recipe, extend)
+        try:
+            yield
+        except (InputError, MemoryError):
+            if new and not self.file("model.npz").exists() and not self.has_state:
+                for name in ("recipe.toml", "log.csv", "status.json"):
+                    self.file(name).unlink(missing_ok=True)
+            raise
+
     def _check_change(self, recipe: Recipe, extend: bool | None) -> None:
         differences = self.recipe.differences(recipe)
         ways = "choose another folder with --out, or replace it with --fresh"
@@ -164,12 +171,6 @@ class RunDirectory:
                 f"{self.path}: was trained on other data than those given now; bring "
                 "those data back, or restart: with another --out, or with --fresh"
             )
-
-    def discard_claim(self) -> None:
-        """Undo a claim: remove the files of a run that has made no update."""
-        if not self.file("model.npz").exists() and not self.has_state:
-            for name in ("recipe.toml", "log.csv", "status.json"):
-                self.file(name).unlink(missing_ok=True)
 
     def _progress(self) -> dict[str, Any]:
         """How far the run has come: by its state, from which it resumes, else by status.json."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from bihm_repro.runs.record import Status
 
-__all__ = ["Status", "TrainingLog"]
+__all__ = ["TrainingLog"]
 
 
 class TrainingLog:

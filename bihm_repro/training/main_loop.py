@@ -151,7 +151,7 @@ class MainLoop:
 
     def _run_group(self, batches: list[np.ndarray]) -> None:
         status = self.log.status
-        for x, metrics in zip(batches, self.update.many(batches)):
+        for x, metrics in zip(batches, self.update.steps(batches)):
             status.batch += 1
             status.updates += 1
             status.phase_updates += 1
@@ -178,7 +178,7 @@ class MainLoop:
     def _end_phase(self) -> None:
         status = self.log.status
         if self.update is not None:
-            status.draw = self.update.draw
+            status.draw = self.update.counter
         if self.best is not None:
             self.model.set_values(self.best)
         self._call("after_phase")

@@ -174,7 +174,7 @@ def _batch_size(recipe: Recipe, phase: Phase) -> int:
 def _streams(recipe: Recipe, data: TrainingData) -> Callable[[Phase], BatchStream]:
     seed = seed_for(recipe.seed, "batches")
     return lambda phase: BatchStream(
-        data.train, _batch_size(recipe, phase), seed=seed, shuffled=True, binarize=data.binarize
+        data.train, _batch_size(recipe, phase), seed=seed, binarize=data.binarize
     )
 
 

@@ -222,22 +222,14 @@ def fused_step(
     penalty: Penalty,
     centres: Centres,
     averages: Averages | None = None,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
 ) -> Step:
     """Return a step of Adam with one pass over memory for each linear map or parameter."""
-    count, rate_now = adam_rate(rate, beta1, beta2)
+    count, rate_now = adam_rate(rate)
     of = dict(zip(parameters, gradients))
     states = {w: [w, zeros_like(w, "adam.first"), zeros_like(w, "adam.second")] for w in parameters}
     updates: list[tuple[Any, Any]] = [(count, count + 1)]
     state = [count, *(v for w in parameters for v in states[w][1:])]
-    settings: dict[str, Any] = {
-        "decay1": beta1,
-        "decay2": beta2,
-        "epsilon": epsilon,
-        "proximal": penalty.proximal,
-    }
+    settings: dict[str, Any] = {"proximal": penalty.proximal}
     if averages is not None:
         settings["average_weight"] = averages.weight
         updates.append((averages.count, averages.count + 1))
@@ -256,16 +248,10 @@ def fused_step(
         new = adam_update(states[w], of[w], rate_now, **penalty.scalars(w, rate), **settings)
         updates += list(zip(states[w], new))
     for w, bias in centres.biases.items():
+        gradients_and_centre = of[w], of[bias], centres.new[w]
+        options = {**penalty.scalars(w, rate), **settings, "full_rows": _full_rows(w)}
         new = centred_adam_update(
-            states[w],
-            states[bias],
-            of[w],
-            of[bias],
-            centres.new[w],
-            rate_now,
-            **penalty.scalars(w, rate),
-            **settings,
-            full_rows=_full_rows(w),
+            states[w], states[bias], gradients_and_centre, rate_now, **options
         )
         updates += list(zip([*states[w], *states[bias]], new))
     return Step(updates, state)

@@ -17,18 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bihm_repro.engine.symbolic import T, shared
+from bihm_repro.ops.adam import DECAY1, DECAY2, EPSILON
 
-__all__ = [
-    "Step",
-    "RULES",
-    "adam",
-    "adam_rate",
-    "clipped",
-    "momentum",
-    "rmsprop",
-    "sgd",
-    "zeros_like",
-]
+__all__ = ["RULES", "Step", "adam", "adam_rate", "clipped", "zeros_like"]
 
 
 class Step(NamedTuple):
@@ -77,25 +68,18 @@ def rmsprop(
     return Step(updates, state)
 
 
-def adam(
-    parameters: Sequence[Any],
-    gradients: Sequence[Any],
-    rate: Any,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
-) -> Step:
+def adam(parameters: Sequence[Any], gradients: Sequence[Any], rate: Any) -> Step:
     """Adam (Kingma and Ba, 2015), in the form that folds the bias corrections into the rate.
 
     The plain symbolic graph: the reference that ``fused_step`` has to equal.
     """
-    count, rate_now = adam_rate(rate, beta1, beta2)
+    count, rate_now = adam_rate(rate)
     updates, state = [(count, count + 1)], [count]
     for w, g in zip(parameters, gradients):
         first, second = zeros_like(w, "adam.first"), zeros_like(w, "adam.second")
-        m = np.float32(beta1) * first + np.float32(1 - beta1) * g
-        v = np.float32(beta2) * second + np.float32(1 - beta2) * T.sqr(g)
-        step = rate_now * m / (T.sqrt(v) + np.float32(epsilon))
+        m = np.float32(DECAY1) * first + np.float32(1 - DECAY1) * g
+        v = np.float32(DECAY2) * second + np.float32(1 - DECAY2) * T.sqr(g)
+        step = rate_now * m / (T.sqrt(v) + np.float32(EPSILON))
         updates += [(first, m), (second, v), (w, w - step)]
         state += [first, second]
     return Step(updates, state)
@@ -112,12 +96,12 @@ def clipped(gradients: Sequence[Any], norm: float) -> list[Any]:
     return [g * factor for g in gradients]
 
 
-def adam_rate(rate: Any, beta1: float, beta2: float) -> tuple[Any, Any]:
+def adam_rate(rate: Any) -> tuple[Any, Any]:
     """Return the counter of steps and the rate with both bias corrections, float32."""
     count = shared(np.int64(0), name="adam.count")
-    # In float32, 1 - beta2**t has lost four digits at t = 1.
+    # In float32, 1 - DECAY2**t has lost four digits at t = 1.
     t = T.cast(count + 1, "float64")
-    corrected = T.cast(rate, "float64") * T.sqrt(1 - beta2**t) / (1 - beta1**t)
+    corrected = T.cast(rate, "float64") * T.sqrt(1 - DECAY2**t) / (1 - DECAY1**t)
     return count, T.cast(corrected, "float32")
 
 

@@ -39,7 +39,7 @@ class Update:
         ``averages`` are running means, by the name of the parameter that each is the mean of;
         ``model_state`` is ``TrainingGraph.state``.
         """
-        self._steps = compiled
+        self._compiled = compiled
         self._monitors = monitors
         self._rate = rate
         self._counter = counter
@@ -49,26 +49,26 @@ class Update:
 
     def __call__(self, x: np.ndarray) -> dict[str, float]:
         """Take one step on ``x`` of shape ``(batch, data_dim)``; returns sums over the batch."""
-        return self.many([x])[0]
+        return self.steps([x])[0]
 
-    def many(self, batches: Sequence[np.ndarray]) -> list[dict[str, float]]:
+    def steps(self, batches: Sequence[np.ndarray]) -> list[dict[str, float]]:
         """Take a step on each of ``batches`` in turn; returns what a call with each would."""
-        found = self._steps([np.asarray(x, dtype=np.float32) for x in batches])
+        found = self._compiled([np.asarray(x, dtype=np.float32) for x in batches])
         return [
             {name: float(value) for name, value in zip(self._monitors, values)} for values in found
         ]
 
     @property
     def group_size(self) -> int:
-        """How many mini-batches to pass to the next call of :meth:`many`.
+        """How many mini-batches to pass to the next call of :meth:`steps`.
 
         It affects speed only: how batches are grouped changes no bit of any result.
         """
-        return self._steps.group_size
+        return self._compiled.group_size
 
     @group_size.setter
     def group_size(self, value: int) -> None:
-        self._steps.group_size = value
+        self._compiled.group_size = value
 
     @property
     def learning_rate(self) -> float:
@@ -80,12 +80,12 @@ class Update:
         self._rate.set_value(np.float32(value))
 
     @property
-    def draw(self) -> int:
+    def counter(self) -> int:
         """The counter of the next random numbers."""
         return int(self._counter.get_value())
 
-    @draw.setter
-    def draw(self, value: int) -> None:
+    @counter.setter
+    def counter(self, value: int) -> None:
         self._counter.set_value(np.int64(value))
 
     @property
@@ -98,7 +98,7 @@ class Update:
 
         The next phase can then use the same compiled function where only its rate differs.
         """
-        self.draw = counter
+        self.counter = counter
         for name, variable in self._state.items():
             zeros = np.zeros_like(variable.get_value(borrow=True))
             variable.set_value(self._initial.get(name, zeros))

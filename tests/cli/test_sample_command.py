@@ -11,6 +11,7 @@ from exact import random_parameters
 from PIL import Image
 
 from bihm_repro.cli import inpaint, sample
+from bihm_repro.cli.main import _Parser
 from bihm_repro.datasets.dataset import load_dataset
 from bihm_repro.errors import InputError
 from bihm_repro.ops.random_stream import RandomStream
@@ -31,7 +32,7 @@ def make_run(path, kind="bihm", dataset="bars", sizes=(16, 5, 3), **model):
 
 
 def call(command, *arguments):
-    parser = argparse.ArgumentParser()
+    parser = _Parser()
     command.add_arguments(parser)
     return command.run(parser.parse_args([str(argument) for argument in arguments]))
 
@@ -336,12 +337,12 @@ def test_other_models_and_bad_arguments_are_refused(tmp_path, bars_run):
     assert call(sample, table.path, "--shape", "3x41", "--n", 2, "--gibbs", "1") == 0
     for arguments, message in [
         (["--gibbs", "ten"], "expected integers"),
-        (["--n", "0"], "--n: 0"),
-        (["--chains", "0"], "--chains: 0"),
-        (["--oversample", "0"], "--oversample: 0"),
-        (["--seed", "-1"], "--seed: -1"),
+        (["--n", "0"], "--n: '0': an integer of at least 1"),
+        (["--chains", "0"], "--chains: '0'"),
+        (["--oversample", "0"], "--oversample: '0'"),
+        (["--seed", "-1"], "--seed: '-1': an integer of at least 0"),
         (["--format", "npy,gif"], "--format: 'gif'; allowed are png, npy, csv"),
-        (["--proposals", "0"], "proposals: 0"),
+        (["--proposals", "0"], "--proposals: '0'"),
         (["--shape", "5x5"], "25 pixels, but the model of .* has 16"),
     ]:
         with pytest.raises(InputError, match=message):
@@ -349,8 +350,8 @@ def test_other_models_and_bad_arguments_are_refused(tmp_path, bars_run):
     for arguments, message in [
         (["--masks", "middle"], "'middle' is neither left"),
         (["--n", "501"], "test split of bars has 500"),
-        (["--gibbs", "-1"], "--gibbs: -1"),
-        (["--fillings", "0"], "--fillings: 0"),
+        (["--gibbs", "-1"], "--gibbs: '-1'"),
+        (["--fillings", "0"], "--fillings: '0'"),
     ]:
         with pytest.raises(InputError, match=message):
             call(inpaint, bars_run.path, *arguments)

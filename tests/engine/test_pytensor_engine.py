@@ -285,7 +285,7 @@ def test_fused_ops_and_products_run_as_c_code():
     from bihm_repro.ops.bernoulli import score_layer
 
     x, w = T.matrix(), shared(np.ones((3, 2), np.float32))
-    scored = score_layer(T.dot(x, w), x, w, T.zeros((2,), dtype="float32"), wants_residual=True)
+    scored = score_layer(T.dot(x, w), x, w, T.zeros((2,), dtype="float32"), residual=True)
     run = function([x], list(scored))
     thunks = {type(node.op).__name__: thunk for node, thunk in zip(run.vm.nodes, run.vm.thunks)}
     assert "ScoreLayer" in thunks and {"Gemm", "Dot22"} & set(thunks)

@@ -64,7 +64,7 @@ def test_a_recipe_gives_the_hidden_units_in_layers():
         Recipe.from_dict({"dataset": "bars", "model": {"kind": "nade", "layers": [7]}}).model, 16
     )
     assert model.get_values()["p0.R"].shape == (16, 7)
-    with pytest.raises(InputError, match="one layer of hidden units"):
+    with pytest.raises(InputError, match="has a single layer"):
         Nade(4, [3, 2])
     with pytest.raises(InputError, match="model.p_layer"):
         Recipe.from_dict(

@@ -108,5 +108,5 @@ def exact_log_p_of(model):
 
 
 def test_one_hidden_layer_is_all():
-    with pytest.raises(InputError, match="one layer of hidden units"):
+    with pytest.raises(InputError, match="has a single layer"):
         RestrictedBoltzmannMachine(4, [3, 2])

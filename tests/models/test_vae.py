@@ -123,5 +123,5 @@ def test_sampler_in_numpy_draws_from_the_same_model():
 
 def test_one_layer_of_latents():
     """Two layers are an iwae's; the message says so."""
-    with pytest.raises(InputError, match=r"\[3, 2\]: a vae has at most 1 layer"):
+    with pytest.raises(InputError, match=r"\[3, 2\]: a vae model has a single layer"):
         VariationalAutoencoder(5, [3, 2])

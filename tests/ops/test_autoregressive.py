@@ -151,7 +151,7 @@ def test_nade_gradient_is_the_slope_of_the_logits():
 def test_shapes_that_do_not_fit_are_refused(compiled):
     kind, sample, score = compiled
     arrays = arrays_of(kind, 4, 6, 3)
-    with pytest.raises(ValueError, match="shapes do not fit"):
+    with pytest.raises(ValueError, match="do not fit"):
         sample(*arrays[:-1], arrays[-1][:-1], 1, 0)
-    with pytest.raises(ValueError, match="shapes do not fit"):
+    with pytest.raises(ValueError, match="do not fit"):
         score(binary(3, 6), *arrays)

@@ -76,7 +76,7 @@ def test_triangular_weights():
     scalars = [np.float32(v) for v in (0.01, 0.0, 0.1, 0.0)]
     assert_equal(
         both(
-            CentredAdamUpdate(0.9, 0.999, 1e-8, full_rows=2),
+            CentredAdamUpdate(False, False, 2),
             *weights,
             *bias,
             normal(UNITS + 2, UNITS),

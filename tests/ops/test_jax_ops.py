@@ -69,12 +69,14 @@ def test_numbers_beyond_32_bits_are_not_cut():
     assert np.array_equal(found, random_numbers.uniform(seed, draw, 4, 20))
 
 
-@pytest.mark.parametrize(("wants", "repeats"), [("residual", 1), ("mean", 5), ("nothing", 5)])
-def test_sample_layer(wants, repeats):
+@pytest.mark.parametrize(
+    ("options", "repeats"), [((True, False), 1), ((False, True), 5), ((False, False), 5)]
+)
+def test_sample_layer(options, repeats):
     x, w, b = binary(12, 20), normal(20, 37, scale=0.3), normal(37)
     for op, arrays in (
-        (SampleLayer(True, wants), (x, w, b)),
-        (SampleLayer(False, wants), (x @ w + b,)),
+        (SampleLayer(*options), (x, w, b)),
+        (SampleLayer(*options), (x @ w + b,)),
     ):
         expected = reference(op, *arrays, repeats, 77, 9)
         found = in_jax(op, *arrays, repeats, 77, 9)
@@ -92,12 +94,12 @@ def test_affine():
     )
 
 
-@pytest.mark.parametrize("wants_residual", [False, True])
-def test_score_layer(wants_residual):
+@pytest.mark.parametrize("residual", [False, True])
+def test_score_layer(residual):
     values, h, w, b = binary(4, 30), binary(12, 20), normal(20, 30), normal(30)
     for op, arrays in (
-        (ScoreLayer(True, wants_residual), (h, w, b)),
-        (ScoreLayer(False, wants_residual), (h @ w + b,)),
+        (ScoreLayer(residual), (h, w, b)),
+        (ScoreLayer(residual), (h @ w + b,)),
     ):
         expected, found = reference(op, values, *arrays), in_jax(op, values, *arrays)
         assert len(found) == len(expected)
@@ -110,7 +112,7 @@ def test_log_probabilities_are_right_to_two_bits_for_logits_of_any_size():
     logits = np.concatenate([np.linspace(-40, 40, 4001), [-1e-6, 0, 1e-6]]).astype(np.float32)
     for value in (0.0, 1.0):
         (found,) = in_jax(
-            ScoreLayer(False, False), np.full((len(logits), 1), value, np.float32), logits[:, None]
+            ScoreLayer(False), np.full((len(logits), 1), value, np.float32), logits[:, None]
         )
         wide = logits.astype(np.float64)
         expected = value * wide - np.logaddexp(wide, 0)
@@ -120,10 +122,10 @@ def test_log_probabilities_are_right_to_two_bits_for_logits_of_any_size():
 def test_extreme_logits_are_finite_and_right():
     logits = np.array([[80.0, -80.0, 500.0, -500.0, 0.0]], np.float32)
     ones = np.ones_like(logits)
-    log_p, residual = in_jax(ScoreLayer(False, True), ones, logits)
+    log_p, residual = in_jax(ScoreLayer(True), ones, logits)
     assert log_p == pytest.approx(-580 - np.log(2), rel=1e-6)
     assert residual == pytest.approx(np.array([[0, -1, 0, -1, -0.5]]), abs=1e-6)
-    sample = in_jax(SampleLayer(False, "nothing"), logits, 200, 3, 4)[0]
+    sample = in_jax(SampleLayer(False, False), logits, 200, 3, 4)[0]
     assert np.array_equal(sample[:, :4], np.tile([1, 0, 1, 0], (200, 1)))
 
 
@@ -142,7 +144,7 @@ def test_gradients():
 @pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize(("proximal", "averaged"), [(False, False), (True, True)])
 def test_adam_returns_new_arrays_and_leaves_the_old_ones(centred, proximal, averaged):
-    op = (CentredAdamUpdate if centred else AdamUpdate)(0.9, 0.999, 1e-8, proximal, averaged)
+    op = (CentredAdamUpdate if centred else AdamUpdate)(proximal, averaged)
     given = [normal(6, 5), normal(6, 5), np.abs(normal(6, 5)), *[normal(6, 5)] * averaged]
     if centred:
         given += [normal(5), normal(5), np.abs(normal(5)), *[normal(5)] * averaged]

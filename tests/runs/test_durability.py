@@ -16,8 +16,9 @@ from bihm_repro.files import sweep_temporaries, write_text
 from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.runs.arrays import fingerprint_of
 from bihm_repro.runs.layout import RUN_FILES, RunDirectory
+from bihm_repro.runs.record import Status
 from bihm_repro.training.extensions.saving import Checkpoints
-from bihm_repro.training.log import Status, TrainingLog
+from bihm_repro.training.log import TrainingLog
 
 RECIPE = Recipe.from_dict({"dataset": "bars", "model": {"layers": [2]}})
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.recipes.recipe import Recipe
-from bihm_repro.runs.layout import RunDirectory, log_columns
+from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.runs.log_file import log_columns
 from bihm_repro.runs.record import source_commit
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog
@@ -57,15 +58,15 @@ class _Update:
     learning_rate = 0.0
 
     def __init__(self, model: _Model, draw: int) -> None:
-        self.model, self.draw = model, draw
+        self.model, self.counter = model, draw
         self.mean = np.zeros(3)
 
-    def many(self, batches: list[np.ndarray]) -> list[dict[str, float]]:
+    def steps(self, batches: list[np.ndarray]) -> list[dict[str, float]]:
         return [self._step(x) for x in batches]
 
     def _step(self, x: np.ndarray) -> dict[str, float]:
-        self.draw += 3
-        self.mean = 0.9 * self.mean + 0.1 * (x.sum() + math.sin(self.draw))
+        self.counter += 3
+        self.mean = 0.9 * self.mean + 0.1 * (x.sum() + math.sin(self.counter))
         self.model.w = (self.model.w + self.learning_rate * self.mean).astype(np.float32)
         return {"log_p": -float(x.sum())}
 

@@ -15,6 +15,7 @@ from bihm_repro.errors import InputError, SetupError
 from bihm_repro.recipes.recipe import EvaluationRecipe, Recipe
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.log_file import log_columns
+from bihm_repro.runs.record import Status
 from bihm_repro.training.budget import Budget, fitted_evaluation, parse_duration
 from bihm_repro.training.extensions import display
 from bihm_repro.training.extensions.monitoring import BestSoFar, MetricsOnTestSet, Validation
@@ -26,7 +27,7 @@ from bihm_repro.training.extensions.stopping import (
     Patience,
     PauseAfter,
 )
-from bihm_repro.training.log import Status, TrainingLog
+from bihm_repro.training.log import TrainingLog
 
 RECIPE = Recipe.from_dict(
     {

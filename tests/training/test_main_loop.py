@@ -32,16 +32,16 @@ class FakeUpdate:
     averages: dict = {}
 
     def __init__(self, model, counter, group_size=1):
-        self.model, self.draw, self.count, self.learning_rate = model, counter, 0, None
+        self.model, self.counter, self.count, self.learning_rate = model, counter, 0, None
         self.group_size, self.groups = group_size, []
 
-    def many(self, batches):
+    def steps(self, batches):
         self.groups.append([x[0, 0] for x in batches])
         return [self(x) for x in batches]
 
     def __call__(self, x):
         self.count += 1
-        self.draw += 3
+        self.counter += 3
         self.model.value += self.learning_rate * x.sum() + self.count
         return {"log_p": -float(x.sum())}
 

@@ -47,12 +47,12 @@ class Update:
     learning_rate = 0.0
 
     def __init__(self, model, counter, clock):
-        self.model, self.draw, self.clock, self.count = model, counter, clock, 0
+        self.model, self.counter, self.clock, self.count = model, counter, clock, 0
 
-    def many(self, batches):
+    def steps(self, batches):
         for x in batches:
             self.count += 1
-            self.draw += 1
+            self.counter += 1
             self.clock.now += 1.0
             self.model.value += np.float32(self.learning_rate * (x.sum() + self.count))
         return [{"log_p": -float(x.sum())} for x in batches]

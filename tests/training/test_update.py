@@ -58,7 +58,7 @@ def test_restarted_equals_newly_compiled(model):
     reset(model)
     for _ in range(3):
         update(X)
-    assert update.draw == 3 * 2 and update.learning_rate == pytest.approx(0.02)
+    assert update.counter == 3 * 2 and update.learning_rate == pytest.approx(0.02)
     once, state = model.get_values(), update.get_state()
     assert state["adam.count"] == 3 and np.abs(state["adam.first.p0.W"]).max() > 0
     reset(model)
@@ -102,9 +102,9 @@ def test_many_in_one_call_are_the_same_bits_as_one_by_one(model):
         sums = [
             metrics
             for group in np.split(np.arange(5), cuts)
-            for metrics in update.many([batches[i] for i in group])
+            for metrics in update.steps([batches[i] for i in group])
         ]
-        ends.append((sums, update.draw, {**model.get_values(), **update.get_state()}))
+        ends.append((sums, update.counter, {**model.get_values(), **update.get_state()}))
     assert ends[0][1] == 5 * 2 and len({tuple(f.items()) for f in ends[0][0]}) == 5
     assert np.abs(ends[0][2]["p0.W"] - START["p0.W"]).max() > 0.01
     for sums, counter, values in ends[1:]:
@@ -137,14 +137,14 @@ def test_a_centred_update_goes_on_from_its_state_bit_for_bit(model, phase):
     reset(model)
     for _ in range(2):
         update(X)
-    kept = model.get_values(), update.get_state(), update.draw
+    kept = model.get_values(), update.get_state(), update.counter
     update(X[::-1])
     wanted = {**model.get_values(), **update.get_state()}
     assert np.array_equal(kept[1]["centre.q0.W"], X.mean(axis=0))
     other = compile_update(model, CENTRED, phase, seed=4)
     model.set_values(kept[0])
     other.set_state(kept[1])
-    other.draw = kept[2]
+    other.counter = kept[2]
     other(X[::-1])
     for name, value in {**model.get_values(), **other.get_state()}.items():
         np.testing.assert_array_equal(value, wanted[name], err_msg=name)

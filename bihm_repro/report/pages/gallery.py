@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from bihm_repro import __version__
+from bihm_repro.files import to_toml
 from bihm_repro.report import paper
 from bihm_repro.report.claims import claims_table
 from bihm_repro.report.figures import CAPTIONS, FIGURES
@@ -211,7 +212,7 @@ def _run(run: Run, link: Any) -> dict[str, Any]:
     return {
         "name": run.name,
         "remark": remark,
-        "recipe": (run.path / "recipe.toml").read_text(encoding="utf-8"),
+        "recipe": to_toml(run.recipe),
         "curve": curve and data_url(curve),
         "links": [(path.name, link(path)) for path in files],
         "log": log_table(run.log),

@@ -136,7 +136,7 @@ def pack(loop: MainLoop, best: bool = True) -> tuple[dict[str, np.ndarray], dict
     if best:
         arrays.update(_prefixed("best", loop.best or {}))
     if loop.update is not None:
-        status.draw = loop.update.draw
+        status.draw = loop.update.counter
         arrays.update(_prefixed("rule", loop.update.get_state()))
     return arrays, loop.log.to_record()
 
