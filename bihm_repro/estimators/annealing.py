@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.engine.symbolic import T, function
-from bihm_repro.errors import check_count
 from bihm_repro.estimators.partition_function import LogZ2
+from bihm_repro.estimators.streaming import check_count
 from bihm_repro.models.registry import Capability, require
 from bihm_repro.ops.numerics import log_mean_exp
 from bihm_repro.ops.random_numbers import seed_for

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from bihm_repro.errors import check_count
 from bihm_repro.estimators.blocks import WeightEstimator, run_estimator
-from bihm_repro.estimators.streaming import LogWeights, check_data, standard_error
+from bihm_repro.estimators.streaming import LogWeights, check_count, check_data, standard_error
 from bihm_repro.models.base import Model
 from bihm_repro.ops.random_numbers import seed_for
 

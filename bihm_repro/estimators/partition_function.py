@@ -17,8 +17,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bihm_repro.engine.symbolic import T, function
-from bihm_repro.errors import check_count
 from bihm_repro.estimators.blocks import Estimator, run_estimator
+from bihm_repro.estimators.streaming import check_count
 from bihm_repro.models.base import Model
 from bihm_repro.models.registry import Capability, require
 from bihm_repro.ops.numerics import log_mean_exp

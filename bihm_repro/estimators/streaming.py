@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from bihm_repro.engine.symbolic import T, floatX, function
-from bihm_repro.errors import InputError
+from bihm_repro.errors import InputError, check_count
 from bihm_repro.models.base import Model
 from bihm_repro.models.registry import Capability
 
-__all__ = ["LogWeights", "block_shape", "check_data", "standard_error"]
+__all__ = ["LogWeights", "block_shape", "check_count", "check_data", "standard_error"]
 
 # Rows of the widest latent layer that a block may hold: 4 MiB, so that a layer's samples are still
 # in cache when the next layer reads them.

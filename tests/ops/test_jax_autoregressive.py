@@ -89,4 +89,4 @@ def test_triangular_weights():
 
 def test_annealing():
     w, b, c = (0.3 * normal(*s) for s in ((9, 4), (9,), (4,)))
-    assert_equal(both(AnnealedWeights(), w, b, c, 6, 5, 3, 2))
+    assert_equal(both(AnnealedWeights(), w, w.T, b, c, 6, 5, 3, 2))
