@@ -22,7 +22,15 @@ from bihm_repro.files import parse_json
 from bihm_repro.progress import say
 from bihm_repro.runs.arrays import Header, check_headers, previous_of, read_arrays, write_arrays
 
-__all__ = ["Checkpoint", "json_entry", "read_checkpoint", "state_headers", "write_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "divided",
+    "joined",
+    "json_entry",
+    "read_checkpoint",
+    "state_headers",
+    "write_checkpoint",
+]
 
 RECORD = "record"
 
@@ -100,18 +108,30 @@ def _read(
     return checkpoint
 
 
+def joined(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the arrays of the parts of a state by names such as ``parameter/p0.W``."""
+    return {f"{part}/{name}": item for part, items in parts.items() for name, item in items.items()}
+
+
+def divided(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the arrays of a state by its parts."""
+    parts: dict[str, dict[str, Any]] = {"parameter": {}, "best": {}, "rule": {}}
+    for name, item in arrays.items():
+        part, _, rest = name.partition("/")
+        if part not in parts:
+            raise InputError(f"array {name} belongs to nothing that training has")
+        parts[part][rest] = item
+    return parts
+
+
 def state_headers(parameters: Mapping[str, np.ndarray] | None) -> Callable[[Any], None]:
     """Return a check of the arrays of a state; ``parameters`` give names and shapes."""
 
     def check(found: dict[str, Header]) -> None:
-        parts: dict[str, dict[str, Header]] = {"parameter": {}, "best": {}, "rule": {}}
+        parts = divided(found)
         for name, header in found.items():
-            part, _, rest = name.partition("/")
-            if part not in parts:
-                raise InputError(f"array {name} belongs to nothing that training has")
             if header.dtype.kind not in "fiu":
                 raise InputError(f"array {name} has the type {header.dtype}, expected numbers")
-            parts[part][rest] = header
         if parameters is not None:
             for part in ("parameter", "best") if parts["best"] else ("parameter",):
                 check_headers(parts[part], parameters, part)

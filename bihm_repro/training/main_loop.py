@@ -79,14 +79,10 @@ class MainLoop:
         """Seconds of training so far, those before a resumption among them."""
         return time.monotonic() - self._started
 
-    def resume(
-        self,
-        log: TrainingLog,
-        rule_state: Mapping[str, np.ndarray],
-        best: dict[str, np.ndarray] | None,
-    ) -> None:
-        """Go on from a checkpoint's log, state of the step rule and best parameters."""
-        self.log, self.rule_state, self.best = log, rule_state, best
+    def resume(self, log: TrainingLog, state: Mapping[str, dict[str, np.ndarray]]) -> None:
+        """Go on from a checkpoint's log, parameters, state of the step rule and best parameters."""
+        self.model.set_values(state["parameter"])
+        self.log, self.rule_state, self.best = log, state["rule"], state["best"] or None
         self._started = time.monotonic() - log.status.seconds
 
     def run(self) -> TrainingLog:

@@ -21,6 +21,7 @@ from bihm_repro.errors import InputError
 from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.progress import say
 from bihm_repro.recipes.recipe import Phase, Recipe
+from bihm_repro.runs.checkpoint import divided
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.log_file import log_columns
 from bihm_repro.training.extensions import Extension
@@ -34,7 +35,7 @@ from bihm_repro.training.extensions.monitoring import (
     compile_test_metrics,
     compile_validation,
 )
-from bihm_repro.training.extensions.saving import Checkpoints, CsvLog, unpack
+from bihm_repro.training.extensions.saving import Checkpoints, CsvLog
 from bihm_repro.training.extensions.stopping import (
     EpochLimit,
     FiniteMetrics,
@@ -140,9 +141,7 @@ def restore(loop: MainLoop, run: RunDirectory, data_fingerprint: str) -> None:
             f"{run.path}: its training began on other data than those given now; "
             "bring those data back, or restart with --fresh"
         )
-    log, parameters, rule_state, best = unpack(checkpoint.arrays, checkpoint.record)
-    loop.model.set_values(parameters)
-    loop.resume(log, rule_state, best)
+    loop.resume(TrainingLog.from_record(checkpoint.record), divided(checkpoint.arrays))
 
 
 def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:

@@ -176,7 +176,9 @@ from bihm_repro.engine.step_functions import AsyncSteps
 from bihm_repro.models.build import build_model
 from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.training.extensions import Extension
-from bihm_repro.training.extensions.saving import pack, unpack
+from bihm_repro.runs.checkpoint import divided
+from bihm_repro.training.extensions.saving import pack
+from bihm_repro.training.log import TrainingLog
 from bihm_repro.training.session import Options, TrainingData, assemble
 
 recipe = Recipe.from_dict({
@@ -201,9 +203,7 @@ def trained(seconds, pause_at=None, state=None):
     model, moments = build_model(recipe.model, 16, recipe.seed), Moments(pause_at)
     loop = assemble(model, recipe, data, None, Options(quiet=True, extensions=(moments,)))
     if state is not None:
-        log, parameters, rule, best = unpack(*state)
-        model.set_values(parameters)
-        loop.resume(log, rule, best)
+        loop.resume(TrainingLog.from_record(state[1]), divided(state[0]))
     loop.run()
     arrays, record = pack(loop)
     record["status"]["seconds"] = 0

@@ -37,7 +37,7 @@ def run(tmp_path):
 def make_loop():
     values = {"w": np.zeros(3, np.float32)}
     model = SimpleNamespace(kind="bihm", layers=[2], data_dim=3, get_values=lambda: dict(values))
-    update = SimpleNamespace(draw=0, get_state=lambda: {"count": np.array(4)})
+    update = SimpleNamespace(counter=0, get_state=lambda: {"count": np.array(4)})
     return SimpleNamespace(
         model=model,
         recipe=RECIPE,

@@ -58,7 +58,7 @@ def make_loop(rows=(), **status):
     model = SimpleNamespace(kind="bihm", layers=[2], data_dim=3, get_values=lambda: dict(values))
     log = TrainingLog(Status(**status), list(rows))
     log.row = {"epoch": log.status.epoch + 1}
-    update = SimpleNamespace(draw=11, get_state=lambda: {"count": np.array(4)})
+    update = SimpleNamespace(counter=11, get_state=lambda: {"count": np.array(4)})
     return SimpleNamespace(
         model=model,
         recipe=RECIPE,

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from bihm_repro.recipes.recipe import Recipe
+from bihm_repro.runs.checkpoint import divided
 from bihm_repro.training.extensions import Extension
-from bihm_repro.training.extensions.saving import pack, unpack
+from bihm_repro.training.extensions.saving import pack
 from bihm_repro.training.extensions.stopping import EpochLimit
 from bihm_repro.training.log import TrainingLog
 from bihm_repro.training.main_loop import MainLoop, batch_groups
@@ -210,10 +211,8 @@ def test_left_and_entered_again_at_any_update_it_ends_the_same(moment):
     log = first.run()
     assert log.pause == "test" and log.status.updates == moment
     arrays, record = pack(first)
-    restored, parameters, rule, best = unpack(arrays, record)
     second = make_loop(Recorder(best_at=range(9)), 2, 2)
-    second.model.set_values(parameters)
-    second.resume(restored, rule, best)
+    second.resume(TrainingLog.from_record(record), divided(arrays))
     second_log = second.run()
     np.testing.assert_array_equal(second.model.value, whole.model.value)
     assert second_log.status.draw == whole_log.status.draw == 36
@@ -257,10 +256,9 @@ def test_left_after_a_group_and_entered_with_other_groups_it_ends_the_same(momen
     whole_log = whole.run()
     first = make_loop(Recorder(pause_at=moment), 2, group_size=3, stream=LongStream())
     assert first.run().status.updates == moment
-    restored, parameters, rule, best = unpack(*pack(first))
+    arrays, record = pack(first)
     second = make_loop(Recorder(), 2, group_size=5, stream=LongStream())
-    second.model.set_values(parameters)
-    second.resume(restored, rule, best)
+    second.resume(TrainingLog.from_record(record), divided(arrays))
     second_log = second.run()
     np.testing.assert_array_equal(second.model.value, whole.model.value)
     assert second_log.status.draw == whole_log.status.draw == 14 * 3

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from bihm_repro.recipes.recipe import Recipe
+from bihm_repro.runs.checkpoint import divided
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.log_file import log_columns
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.extensions.monitoring import BestSoFar
-from bihm_repro.training.extensions.saving import Checkpoints, CsvLog, unpack
+from bihm_repro.training.extensions.saving import Checkpoints, CsvLog
 from bihm_repro.training.extensions.stopping import EpochLimit
 from bihm_repro.training.extensions.time_budget import SkippedPhases, TimeBudget, shares
+from bihm_repro.training.log import TrainingLog
 from bihm_repro.training.main_loop import MainLoop
 
 COMPILATION, MEASURING = 5.0, 2.0
@@ -129,9 +131,7 @@ def train(folder, recipe, seconds=None):
     )
     state = run.read_state(model.get_values())
     if state is not None:
-        log, parameters, rule, best = unpack(state.arrays, state.record)
-        model.set_values(parameters)
-        loop.resume(log, rule, best)
+        loop.resume(TrainingLog.from_record(state.record), divided(state.arrays))
     return loop.run(), clock, lines, model.value
 
 

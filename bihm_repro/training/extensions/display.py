@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
 from bihm_repro.errors import SetupError
@@ -89,7 +90,7 @@ class ProgressLines(Extension):
         self._last, self._updates, self._since = now, status.updates, now
         self._print(
             f"epoch {status.epoch}, {status.updates} updates, {speed:.1f}/s, "
-            f"{clock_time(loop.seconds)}: {metrics_line(loop)}"
+            f"{timedelta(seconds=int(loop.seconds))}: {metrics_line(loop)}"
         )
 
     def after_phase(self, loop: MainLoop) -> None:
@@ -134,12 +135,6 @@ def metrics_line(loop: MainLoop) -> str:
             f"patience {waited}/{loop.phase.patience})"
         )
     return ", ".join(parts)
-
-
-def clock_time(seconds: float) -> str:
-    """Write seconds as hours, minutes and seconds: ``1:02:03``."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
 def _writer(folder: str) -> Any:

@@ -18,6 +18,7 @@ import bihm_repro
 from bihm_repro.engine.parallel import requested
 from bihm_repro.errors import InputError
 from bihm_repro.recipes.recipe import InitialRecipe
+from bihm_repro.runs.checkpoint import divided, joined
 from bihm_repro.training.extensions import Extension
 from bihm_repro.training.log import TrainingLog
 
@@ -58,20 +59,10 @@ class Agreement(Extension):
             "rule": loop.rule_state or {},
             "best": loop.best or {},
         }
-        shared = self._hosts.share_arrays(
-            {
-                f"{group}/{name}": np.asarray(value)
-                for group, values in groups.items()
-                for name, value in values.items()
-            }
-        )
-        received: dict[str, dict[str, np.ndarray]] = {group: {} for group in groups}
-        for name, value in shared.items():
-            group, _, rest = name.partition("/")
-            received[group][rest] = value
+        mine = {name: np.asarray(value) for name, value in joined(groups).items()}
+        shared = self._hosts.share_arrays(mine)
         if requested().host_id:
-            loop.model.set_values(received["parameter"])
-            loop.resume(TrainingLog.from_record(record), received["rule"], received["best"] or None)
+            loop.resume(TrainingLog.from_record(record), divided(shared))
 
     def after_batch(self, loop: MainLoop) -> None:
         """Agree on stopping, and on the size of the next group."""

@@ -15,15 +15,15 @@ import numpy as np
 from bihm_repro import __version__
 from bihm_repro.errors import InputError
 from bihm_repro.runs.arrays import fingerprint_of
+from bihm_repro.runs.checkpoint import joined
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.record import source_commit
 from bihm_repro.training.extensions import Extension
-from bihm_repro.training.log import TrainingLog
 
 if TYPE_CHECKING:
     from bihm_repro.training.main_loop import MainLoop
 
-__all__ = ["CsvLog", "Checkpoints", "pack", "unpack"]
+__all__ = ["Checkpoints", "CsvLog"]
 
 SHORTEST_PAUSE = 5.0
 """Seconds between the checkpoints of two epochs that are shorter than this."""
@@ -132,29 +132,13 @@ def pack(loop: MainLoop, best: bool = True) -> tuple[dict[str, np.ndarray], dict
     """Return what resuming needs, with or without the ``best`` parameters, and as a record."""
     status = loop.log.status
     status.seconds = loop.seconds
-    arrays = _prefixed("parameter", loop.model.get_values())
+    parts = {"parameter": loop.model.get_values()}
     if best:
-        arrays.update(_prefixed("best", loop.best or {}))
+        parts["best"] = loop.best or {}
     if loop.update is not None:
         status.draw = loop.update.counter
-        arrays.update(_prefixed("rule", loop.update.get_state()))
-    return arrays, loop.log.to_record()
-
-
-def unpack(
-    arrays: dict[str, np.ndarray], record: dict[str, Any]
-) -> tuple[TrainingLog, dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray] | None]:
-    """Return the log, the parameters, the step rule's state and the best parameters, if any."""
-    log = TrainingLog.from_record(record)
-    parts: dict[str, dict[str, np.ndarray]] = {"parameter": {}, "best": {}, "rule": {}}
-    for name, value in arrays.items():
-        part, _, rest = name.partition("/")
-        parts[part][rest] = value
-    return log, parts["parameter"], parts["rule"], parts["best"] or None
-
-
-def _prefixed(prefix: str, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {f"{prefix}/{name}": value for name, value in values.items()}
+        parts["rule"] = loop.update.get_state()
+    return joined(parts), loop.log.to_record()
 
 
 def _meta(loop: MainLoop) -> dict[str, Any]:
