@@ -89,7 +89,7 @@ def column_names(x: Any) -> np.ndarray | None:
 
 
 def new_seed(given: Any, what: str = "seed") -> int:
-    """Return the seed that ``given`` stands for.
+    """Return the seed that ``given`` means.
 
     An integer is the seed itself, None a new one each time, and a numpy generator draws one.
     """

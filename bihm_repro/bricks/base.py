@@ -48,7 +48,7 @@ class Brick:
         def __getattr__(self, name: str) -> Any:
             """Return a parameter, which ``allocate`` sets under its own name."""
 
-    # -- what a subclass says of itself
+    # -- what a subclass declares
 
     def _declare(self) -> list[tuple[str, tuple[int, ...], str, Initialization]]:
         """Name, shape, role and initialization of each parameter of its own."""

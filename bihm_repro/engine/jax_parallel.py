@@ -147,7 +147,7 @@ def _finished(host: int) -> None:
 
 
 def leave() -> None:
-    """Part from the other hosts; what is compiled from now on uses this host's devices only."""
+    """Disconnect from the other hosts; what is compiled later uses this host's devices only."""
     global _left
     if _heartbeat is not None and not _left:
         _left = True

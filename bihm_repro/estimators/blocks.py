@@ -169,7 +169,7 @@ def run_estimator(
     files: ProgressFiles | None = None,
     quiet: bool = False,
 ) -> Any:
-    """Compute all blocks and return the estimate; with ``files``, go on from what they hold."""
+    """Compute all blocks and return the estimate; with ``files``, continue from what they hold."""
     following = files.restore(estimator) if files else 0
     bar = progress(
         total=estimator.total, desc=estimator.title, unit="sample", unit_scale=True, quiet=quiet

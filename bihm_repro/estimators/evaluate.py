@@ -160,7 +160,7 @@ def evaluate_run(
 
     ``examples`` evaluates on a random subset only (0: the complete split). ``compute_for`` says how
     the blocks of an evaluation are computed, where not in this process. An evaluation that is to
-    be written and was interrupted goes on from the blocks that are done.
+    be written and was interrupted continues from the blocks that are done.
     """
     recipe, status = run.recipe, run.read_status()
     given = {name: value for name, value in settings_given.items() if value is not None}

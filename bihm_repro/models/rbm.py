@@ -3,7 +3,7 @@
     p(x) = exp(-F(x)) / Z,   -F(x) = b x + sum_j log(1 + exp(c_j + x W_j))
 
 The gradient of log p(x) is d(-F(x)) less its expectation under p, estimated by Gibbs chains that
-go on from update to update: the state ``rbm.chains``. K, the samples of a phase, is the number of
+continue over updates: the state ``rbm.chains``. K, the samples of a phase, is the number of
 Gibbs steps of an update. log Z is estimated by annealed importance sampling, see ``ops.annealing``;
 as log Z comes out too low on average, log p(x) comes out too high, the less the more steps.
 """

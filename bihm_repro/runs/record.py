@@ -50,7 +50,7 @@ class Status:
     best_valid: Optional[float] = None  # noqa: UP045 (Python 3.9)
     best_epoch: int = 0
     phase_stop: str = ""
-    """Why the phase has to end, empty while it goes on."""
+    """Why the phase has to end, empty while it continues."""
     cut_by_budget: bool = False
     """Whether a phase was ended by a time budget and not by its own rules."""
     finished: bool = False

@@ -1,6 +1,6 @@
 """The log: how far training has come, what was measured, and whether it should stop.
 
-The main loop and its extensions speak through the log and through nothing else. A stop is a
+The main loop and its extensions communicate through the log alone. A stop is a
 record in it: ``phase_stop`` ends the phase after the current epoch has been measured, ``pause``
 leaves everything as it is, to be resumed later.
 """

@@ -1,9 +1,9 @@
 """The main loop: phases, epochs, mini-batches. It does almost nothing; the extensions do.
 
 Each phase compiles its own update, starts from the best parameters so far with a fresh step rule
-(section 4 of the paper: K = 10 until convergence, then K = 100 from there), and goes on until
-the log holds a ``phase_stop``. The loop can be left after any update, or group of them, and entered
-again there.
+(section 4 of the paper: K = 10 until convergence, then K = 100 from there), and continues until
+the log holds a ``phase_stop``. The loop can be left after any update, or group of them, and resumed
+there.
 Where a phase keeps Polyak averages of the parameters, those are measured and kept as best.
 
 An update may take several mini-batches in one call (its ``group_size``); the loop then proceeds by
@@ -80,7 +80,7 @@ class MainLoop:
         return time.monotonic() - self._started
 
     def resume(self, log: TrainingLog, state: Mapping[str, dict[str, np.ndarray]]) -> None:
-        """Go on from a checkpoint's log, parameters, state of the step rule and best parameters."""
+        """Resume from a checkpoint's log, and its state by parts (``runs.checkpoint.divided``)."""
         self.model.set_values(state["parameter"])
         self.log, self.rule_state, self.best = log, state["rule"], state["best"] or None
         self._started = time.monotonic() - log.status.seconds

@@ -1,6 +1,6 @@
 """From a recipe, a model and data to a trained model: assembles the main loop and its extensions.
 
-With a run folder, training is saved there and goes on from what is there; without one, it
+With a run folder, training is saved there and resumes from what is there; without one, it
 happens in memory.
 """
 
@@ -181,7 +181,8 @@ def _extensions(
     model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None, options: Options
 ) -> list[Extension]:
     # Time limits start before anything is compiled: that time is the user's too.
-    limits = _time_limits(options, len(data.valid))
+    budget = None if options.budget is None else TimeBudget(options.budget, len(data.valid))
+    pause = None if options.pause_after is None else PauseAfter(options.pause_after)
     monitor = recipe.monitor
     counts = {phase.valid_samples or monitor.valid_samples for phase in recipe.phases}
     measures = compile_validation(model, data.valid, counts, seed_for(recipe.seed, "valid"))
@@ -197,25 +198,15 @@ def _extensions(
     count_units = unit_counter(model, recipe, data.valid)
     if count_units is not None:
         extensions.append(ActiveUnits(count_units, monitor.units_every))
+    limits = [limit for limit in (budget, pause) if limit is not None]
     extensions += [Patience(), *limits, Interruption(), *options.extensions]
     if several_hosts():
         extensions.append(Agreement({"data": data.fingerprint, "engine": f"{engine} {version}"}))
     extensions += _output_extensions(recipe, data, run, options)
     report = (lambda line: None) if options.quiet else say
-    return extensions + [
-        SkippedPhases(limit, report)
-        for limit in limits
-        if isinstance(limit, TimeBudget) and not several_hosts()
-    ]
-
-
-def _time_limits(options: Options, valid_rows: int) -> list[Extension]:
-    limits: list[Extension] = []
-    if options.budget is not None:
-        limits.append(TimeBudget(options.budget, valid_rows))
-    if options.pause_after is not None:
-        limits.append(PauseAfter(options.pause_after))
-    return limits
+    if budget is not None and not several_hosts():
+        extensions.append(SkippedPhases(budget, report))
+    return extensions
 
 
 def _output_extensions(
@@ -223,20 +214,14 @@ def _output_extensions(
 ) -> list[Extension]:
     extensions: list[Extension] = []
     if not options.quiet:
-        sizes = {_batch_size(recipe, phase) for phase in recipe.phases}
-        updates_per_epoch = {size: -(-len(data.train) // size) for size in sizes}
-        extensions += [ProgressBar(updates_per_epoch), ProgressLines()]
+        extensions += [ProgressBar(len(data.train)), ProgressLines()]
     if options.tensorboard:
         extensions.append(TensorBoard(options.tensorboard))
     if run is not None:
         facts = {"engine": f"{engine} {version}", "data_fingerprint": data.fingerprint}
+        seconds, budget = recipe.monitor.checkpoint_seconds, options.budget is not None
         extensions += [
             CsvLog(run, log_columns(recipe)),
-            Checkpoints(
-                run,
-                recipe.monitor.checkpoint_seconds,
-                facts,
-                self_contained=options.budget is not None,
-            ),
+            Checkpoints(run, seconds, facts, self_contained=budget),
         ]
     return extensions

@@ -3,7 +3,7 @@
 For a mini-batch x, Algorithm 1 gives the gradient of the summed objective (equation 6); to it the
 penalties on the weights are added, and a step rule turns it into new parameters. K (``samples``)
 is part of the compiled function; the learning rate and the random counter are shared variables, so
-that a schedule needs no second compilation and the random numbers go on where they stopped.
+that a schedule needs no second compilation and the random numbers continue where they stopped.
 """
 
 from __future__ import annotations

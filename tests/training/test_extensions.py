@@ -348,7 +348,7 @@ def test_the_bar_moves_by_the_batches_done_since_it_moved_last(monkeypatch):
     bar = SimpleNamespace(update=moves.append, set_postfix_str=lambda text: None)
     monkeypatch.setattr(display, "progress", lambda **options: bar)
     size = RECIPE.training.batch_size
-    extension, loop = display.ProgressBar({size: 50}), make_loop(batch=4)
+    extension, loop = display.ProgressBar(50 * size), make_loop(batch=4)
     extension.before_epoch(loop)
     for batch in (5, 21, 22):
         loop.log.status.batch = batch

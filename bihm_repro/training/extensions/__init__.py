@@ -57,4 +57,4 @@ class Extension:
         """When training has finished or paused."""
 
     def close(self, loop: MainLoop) -> None:
-        """Give back what is held, after success or failure."""
+        """Release what is held, after success or failure."""

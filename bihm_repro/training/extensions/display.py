@@ -23,9 +23,9 @@ WRITERS = ("torch.utils.tensorboard", "tensorboardX")
 class ProgressBar(Extension):
     """A bar for each epoch: updates per second, time left, current and best metrics."""
 
-    def __init__(self, updates_per_epoch: dict[int, int]) -> None:
-        """Take the number of updates that an epoch has at each batch size."""
-        self.updates_per_epoch = updates_per_epoch
+    def __init__(self, examples: int) -> None:
+        """Take the number of training examples."""
+        self.examples = examples
         self._bar: Any = None
         self._shown = 0
 
@@ -34,7 +34,7 @@ class ProgressBar(Extension):
         status = loop.log.status
         size = loop.phase.batch_size or loop.recipe.training.batch_size
         self._bar = progress(
-            total=self.updates_per_epoch[size],
+            total=-(-self.examples // size),
             unit="update",
             desc=f"phase {status.phase + 1}/{len(loop.recipe.phases)} epoch {status.epoch + 1}",
         )

@@ -49,7 +49,7 @@ class Agreement(Extension):
         self.facts = facts
 
     def before_training(self, loop: MainLoop) -> None:
-        """Compare recipe, data and code of all hosts; take over host 0's state."""
+        """Compare recipe, data and code of all hosts; receive host 0's state."""
         # The initial parameters come from host 0, so that only it has to have their file.
         recipe = replace(loop.recipe, initial=InitialRecipe())
         self._compare({"recipe": recipe.fingerprint(), **self.facts, "code": code_fingerprint()})
@@ -73,7 +73,7 @@ class Agreement(Extension):
         self._agree(loop)
 
     def after_training(self, loop: MainLoop) -> None:
-        """Part from the other hosts."""
+        """Disconnect from the other hosts."""
         self._hosts.leave()
 
     def _compare(self, facts: dict[str, str]) -> None:

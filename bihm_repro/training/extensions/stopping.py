@@ -55,7 +55,7 @@ class PauseAfter(Extension):
         self.end = clock() + seconds
 
     def after_batch(self, loop: MainLoop) -> None:
-        """Look at the clock."""
+        """Pause when the time is over."""
         if self.clock() >= self.end:
             loop.log.request_pause("the time limit is reached")
 
@@ -69,7 +69,7 @@ class Interruption(Extension):
         self._before: dict[int, Any] = {}
 
     def before_training(self, loop: MainLoop) -> None:
-        """Take the two signals over, where Python allows it: in the main thread."""
+        """Handle the two signals, where Python allows it: in the main thread."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._note)
@@ -84,7 +84,7 @@ class Interruption(Extension):
         self.after_batch(loop)
 
     def close(self, loop: MainLoop) -> None:
-        """Give the signals back."""
+        """Restore the handlers of the signals."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
@@ -99,7 +99,7 @@ class FiniteMetrics(Extension):
     """Fails after the first updates with a log-likelihood that is not a finite number."""
 
     def after_batch(self, loop: MainLoop) -> None:
-        """Look at the running sum, which a single bad batch spoils."""
+        """Check the running sums, which a single bad batch makes infinite or NaN."""
         if not all(math.isfinite(total) for total in loop.log.status.sums.values()):
             raise non_finite(loop, "the training log-likelihood")
 
