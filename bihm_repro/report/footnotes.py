@@ -21,8 +21,8 @@ SUBSET = "◊"
 NOTES = {
     SURROGATE_SPLIT: "web: the test rows are the published ones, but the published training and "
     "validation rows were divided at random, since their own division is not available.",
-    NOT_COMPARABLE: "a stand-in for the paper's data set, not comparable with it (rcv1_surrogate: "
-    "cut from the published validation rows, 8,000 / 1,000 / 1,000).",
+    NOT_COMPARABLE: "rcv1_surrogate: cut from the published validation rows (8,000 / 1,000 / "
+    "1,000), not comparable with the paper's rcv1.",
     UNFINISHED: "training not finished (paused, or ended by a time budget): the best model so far.",
     FEWER_SAMPLES: "estimated with fewer than K = 1,000 samples, so the negative log-likelihood "
     "is an overestimate.",
@@ -48,7 +48,7 @@ def marks_of(run: Run | None) -> str:
     conditions = {
         # An evaluation that does not say so used the surrogate division.
         SURROGATE_SPLIT: run.dataset == "web" and exactness != "exact",
-        NOT_COMPARABLE: not comparable(run),
+        NOT_COMPARABLE: run.dataset == "rcv1_surrogate",
         UNFINISHED: not run.finished,
         FEWER_SAMPLES: run.sample_counts and run.sample_counts[-1] < 1000 and not is_exact(run),
         OTHER_PIXELS: exactness == "not the published draw",
