@@ -140,3 +140,9 @@ def parameters(dim: int, layers: tuple[int, ...]) -> dict[str, np.ndarray]:
         )
     )
     return values
+
+
+def cells(table: Any, first: str) -> dict[str, str]:
+    """The texts of the row that starts with ``first``, by column key."""
+    row = next(row for row in table.rows if row[0].text == first)
+    return {column.key: cell.text for column, cell in zip(table.columns, row)}
