@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bihm_repro.runs.arrays import fingerprint_of
+from bihm_repro.runs.checkpoint import divided
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.parameters import read_parameters
-from bihm_repro.training.extensions.saving import unpack
+from bihm_repro.training.log import TrainingLog
 from tests.torture.harness import Case, Failure, Group
 from tests.torture.mutations import NASTY_TEXTS, mutated_bytes, mutated_json
 
@@ -236,7 +237,8 @@ def _state(seeds: Seeds, case: Case) -> str:
         or int(state.arrays["rule/count"]) != 7
     ):
         raise Failure("changed bytes were accepted as another state")
-    unpack(state.arrays, state.record)
+    divided(state.arrays)
+    TrainingLog.from_record(state.record)
     return "accepted"
 
 
