@@ -21,11 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes; what is not given comes from the run's recipe."""
     add, count = parser.add_argument, integer()
     add("run", help="run folder, such as results/mnist")
-    add("--samples", type=integers, help="numbers K of samples (default: the recipe's)")
-    add("--z-samples", type=count, help="outer samples for 2 log Z (default: the recipe's)")
-    add("--z-inner", type=integer(1), help="inner samples for each (default: the recipe's)")
-    add("--ess-samples", type=count, help="K of the effective sample size (default: the recipe's)")
-    add("--ess-examples", type=count, help="examples for it; 0: all (default: the recipe's)")
+    own = "(default: the recipe's, {})"
+    add("--samples", type=integers, help=f"numbers K of samples {own.format('1,10,100,1000')}")
+    add("--z-samples", type=count, help=f"outer samples for 2 log Z {own.format(1000000)}")
+    add("--z-inner", type=integer(1), help=f"inner samples per outer sample {own.format(1)}")
+    add("--ess-samples", type=count, help=f"K of the effective sample size {own.format(10000)}")
+    add("--ess-examples", type=count, help=f"examples for it; 0: all {own.format(1000)}")
     add("--split", default="test", help="train, valid or test")
     add("--examples", type=count, default=0, help="random subset; 0: all")
     add("--seed", type=count, default=0, help="of the estimates' random numbers")

@@ -101,8 +101,7 @@ def _train(points: list[Point], args: argparse.Namespace, budget: float | None) 
 
 def _folder_and_recipe(name: str, args: argparse.Namespace) -> tuple[RunDirectory, Recipe]:
     from bihm_repro.recipes.recipe import Recipe, find_recipe
-    from bihm_repro.runs.layout import RunDirectory
-    from bihm_repro.runs.names import run_name
+    from bihm_repro.runs.layout import RunDirectory, run_name
 
     path = find_recipe(name)
     folder = run_name(path) + ("-budget" if args.budget else "")

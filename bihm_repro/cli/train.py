@@ -81,8 +81,7 @@ def run(args: argparse.Namespace) -> int:
     from bihm_repro.engine.parallel import choose_parallel, requested, several_hosts
     from bihm_repro.recipes.recipe import Recipe, find_recipe
     from bihm_repro.runs.initial import check_source, with_initial
-    from bihm_repro.runs.layout import RunDirectory
-    from bihm_repro.runs.names import run_name
+    from bihm_repro.runs.layout import RunDirectory, run_name
     from bihm_repro.training.budget import Budget, parse_duration
 
     budget = Budget(args.budget and parse_duration(args.budget))

@@ -14,8 +14,7 @@ from bihm_repro.errors import InputError
 from bihm_repro.files import parse_toml
 from bihm_repro.recipes.recipe import Recipe, find_recipe
 from bihm_repro.runs.evaluation import answers, is_up_to_date
-from bihm_repro.runs.layout import RunDirectory
-from bihm_repro.runs.names import run_name
+from bihm_repro.runs.layout import RunDirectory, run_name
 
 __all__ = ["Point", "parse_grid", "parse_seeds", "sweep_points"]
 

@@ -50,7 +50,7 @@ from bihm_repro.runs.resume import contradictions, place
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["RunDirectory"]
+__all__ = ["RunDirectory", "run_name"]
 
 RUN_FILES = (
     "recipe.toml",
@@ -61,6 +61,15 @@ RUN_FILES = (
     "status.json",
     "evaluation.json",
 )
+
+
+def run_name(recipe_path: str | Path) -> str:
+    """Return the name of a recipe's run folder: ``rws-mnist`` for run_exps/rws/mnist.toml."""
+    parts = Path(recipe_path).with_suffix("").parts
+    if "run_exps" in parts:
+        start = len(parts) - parts[::-1].index("run_exps")
+        return "-".join(parts[start:])
+    return parts[-1]
 
 
 class RunDirectory:

@@ -7,7 +7,9 @@ be read is left out and named on one line with the reason.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import math
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +21,6 @@ from bihm_repro.errors import InputError
 from bihm_repro.models.registry import DEFAULT
 from bihm_repro.progress import printable
 from bihm_repro.runs.layout import RunDirectory
-from bihm_repro.runs.names import main_run
 
 __all__ = ["Estimate", "Run", "main_run", "read_run", "read_runs", "seed_groups"]
 
@@ -224,3 +225,44 @@ def seed_groups(runs: Iterable[Run]) -> list[list[Run]]:
     for run in runs:
         groups.setdefault(run.recipe_without_seed, []).append(run)
     return [sorted(group, key=lambda run: (run.seed, run.name)) for group in groups.values()]
+
+
+def main_run(
+    runs: Sequence[Run], dataset: str, kind: str, layers: Sequence[int] | None = None
+) -> Run | None:
+    """Choose the run that represents a data set and kind of model, without using the test set.
+
+    In this order: evaluated runs before others, the plainly named one (``adult``, ``adult-rws``),
+    the paper's ``layers``, the best validation log p, the first name.
+    """
+
+    def rank(run: Run) -> tuple[Any, ...]:
+        best = run.status.get("best_valid")
+        return (
+            run.evaluation is None,
+            run.name not in _plain_names(dataset, kind),
+            layers is not None and run.layers != tuple(layers),
+            math.inf if best is None else -float(best),
+            _natural(run.name),
+        )
+
+    candidates = [run for run in runs if run.dataset == dataset and run.kind == kind]
+    return min(candidates, key=rank, default=None)
+
+
+def _plain_names(dataset: str, kind: str) -> tuple[str, ...]:
+    short = {"binarized_mnist": "mnist", "mnist": "mnist-dynamic"}.get(dataset, dataset)
+    if kind == DEFAULT:
+        return (short, dataset, f"{short}-{kind}")
+    return tuple(
+        name
+        for part in (short, dataset)
+        for name in (f"{part}-{kind}", f"{kind}-{part}", f"{kind}/{part}")
+    )
+
+
+def _natural(name: str) -> list[tuple[int, Any]]:
+    return [
+        (0, int(part)) if part.isdecimal() else (1, part)
+        for part in re.split(r"([0-9]{1,18})", name)
+    ]

@@ -23,8 +23,7 @@ from bihm_repro.cli.train import INTERRUPTIONS, evaluation_line
 from bihm_repro.datasets.dataset import load_dataset
 from bihm_repro.models.build import build_model
 from bihm_repro.recipes.recipe import Recipe
-from bihm_repro.runs.layout import RunDirectory
-from bihm_repro.runs.names import run_name
+from bihm_repro.runs.layout import RunDirectory, run_name
 from bihm_repro.training import session
 from bihm_repro.training.budget import Budget
 

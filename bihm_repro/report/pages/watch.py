@@ -47,16 +47,16 @@ def _progress(run: Run) -> dict[str, Any]:
     best, last = status.get("best_valid"), log.iloc[-1] if len(log) else {}
     rows = {
         "training": training_state(run),
-        "epochs": _count(status.get("epochs", len(log) or None)),
-        "updates": _count(status.get("updates", last.get("updates"))),
+        "epochs": _shown(status.get("epochs", len(log) or None), ",.0f"),
+        "updates": _shown(status.get("updates", last.get("updates")), ",.0f"),
         "time": _duration(status.get("seconds", last.get("seconds"))),
         "updates per second": _rate(log),
         "learning rate, K": ", ".join(
             f"{last[name]:g}" for name in ("learning_rate", "samples") if name in last
         ),
-        "validation log p, last": _nats(last.get("valid_log_p")),
-        "validation log p, best": _nats(best) + _epoch(status.get("best_epoch")),
-        "training log p, last": _nats(last.get("train_log_p")),
+        "validation log p, last": _shown(last.get("valid_log_p")),
+        "validation log p, best": best and f"{_shown(best)} (epoch {status.get('best_epoch')})",
+        "training log p, last": _shown(last.get("train_log_p")),
         "active units": ", ".join(map(str, logged_units(log))),
     }
     return {
@@ -69,16 +69,8 @@ def _progress(run: Run) -> dict[str, Any]:
     }
 
 
-def _count(value: Any) -> str:
-    return "" if value is None else f"{int(value):,}"
-
-
-def _nats(value: Any) -> str:
-    return "" if value is None or value != value else f"{float(value):.2f}"
-
-
-def _epoch(value: Any) -> str:
-    return "" if value is None else f" (epoch {int(value):,})"
+def _shown(value: Any, form: str = ".2f") -> str:
+    return "" if value is None or value != value else format(float(value), form)
 
 
 def _duration(seconds: Any) -> str:
