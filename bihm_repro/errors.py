@@ -1,4 +1,4 @@
-"""The failures a user can mend; the command line prints each on one line and exits with 2."""
+"""The errors that a user can fix; the command line prints each on one line and exits with 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal shows: a progress bar, silent where nobody watches, and text safe to print."""
+"""What a terminal shows: a progress bar, shown on a terminal only, and text safe to print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bihm data``: fetch, check and convert data sets, list them, import one's own."""
+"""``bihm data``: fetch, check and convert data sets, list them, import a user's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bihm demo``: a page in which the model of a run samples, completes and can be touched."""
+"""``bihm demo``: a page in which the model of a run samples and completes images, and can be edited."""
 
 from __future__ import annotations
 

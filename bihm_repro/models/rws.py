@@ -7,7 +7,7 @@ instead), a mini-batch gives
     q, wake       sum_k w_k d log q(h_k|x)          towards p(h|x) for x from the data
     q, sleep      d log q(h|x) with x, h ~ p        towards p(h|x) for x from the model
 
-and q follows the mean of its two, with as many dreams as the mini-batch has examples. The
+and q follows the mean of its two, with as many samples of p as the mini-batch has examples. The
 published method takes the wake weights as they are. With ``control_variate`` they become
 w_k - 1/K: q's score has expectation zero under q, so the expected gradient stays what it was at
 any K. The recipes in ``run_exps/rws`` switch it off, to compare with the method as published.

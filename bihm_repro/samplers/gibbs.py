@@ -154,7 +154,7 @@ def _step(
 def resample_towards_p_star(
     model: HelmholtzSampler, n: int, oversample: int, random: RandomStream, inner: int = 10
 ) -> list[np.ndarray]:
-    """Draw ``n`` complete samples of p*, each the pick of ``oversample`` ancestral samples of p.
+    """Draw ``n`` complete samples of p*, each chosen from ``oversample`` ancestral samples of p.
 
     The weights are p*(x, h) / p(x, h) up to a constant, sqrt(q(h|x) / p(x, h)) S(x), with S(x)
     estimated from ``inner`` samples. Exact as ``oversample`` grows. Layers of shape (n, size).

@@ -1,4 +1,4 @@
-"""Extensions of the main loop: each does one thing at the events it cares for.
+"""Extensions of the main loop: each handles some of its events.
 
 They are called in the order of their list, and see what those before them wrote to the log.
 """

@@ -1,4 +1,4 @@
-"""Active units while training: a column of the log, and a warning when a layer falls silent."""
+"""Active units while training: a column of the log, and a warning when a layer has none left."""
 
 from __future__ import annotations
 
