@@ -1,4 +1,4 @@
-"""``bihm demo``: a page in which the model of a run samples and completes images, and can be edited."""
+"""``bihm demo``: a page in which the model of a run samples and completes images."""
 
 from __future__ import annotations
 
