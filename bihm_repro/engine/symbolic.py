@@ -18,7 +18,7 @@ from typing import Any
 from bihm_repro.engine.backend import load
 from bihm_repro.engine.choice import device_name, engine_name
 from bihm_repro.engine.notices import announce
-from bihm_repro.engine.step_functions import AsyncSteps, BlockingSteps, StepFunction
+from bihm_repro.engine.step_functions import Steps
 
 __all__ = [
     "Apply",
@@ -86,11 +86,11 @@ def function(
 
 def step_function(
     x: Variable, outputs: list[Variable], updates: Updates, name: str | None = None
-) -> StepFunction:
+) -> Steps:
     """Compile a step of input ``x``, to be called with a list of inputs."""
     if not on_jax:
-        return BlockingSteps(function([x], outputs, updates=updates, name=name))
+        return Steps(function([x], outputs, updates=updates, name=name))
     from bihm_repro.engine import jax_device
 
     step = function([x], outputs, updates=updates, name=name, mode=jax_device.mode(fetches=False))
-    return AsyncSteps(step, jax_device.fetch)
+    return Steps(step, jax_device.fetch)

@@ -172,7 +172,7 @@ import functools, math
 import numpy as np
 from bihm_repro.datasets.bars import draw_bars
 from bihm_repro.engine import symbolic
-from bihm_repro.engine.step_functions import AsyncSteps
+from bihm_repro.engine.step_functions import Steps
 from bihm_repro.models.build import build_model
 from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.training.extensions import Extension
@@ -199,7 +199,7 @@ class Moments(Extension):
 
 
 def trained(seconds, pause_at=None, state=None):
-    symbolic.AsyncSteps = functools.partial(AsyncSteps, seconds=seconds)
+    symbolic.Steps = functools.partial(Steps, seconds=seconds)
     model, moments = build_model(recipe.model, 16, recipe.seed), Moments(pause_at)
     loop = assemble(model, recipe, data, None, Options(quiet=True, extensions=(moments,)))
     if state is not None:

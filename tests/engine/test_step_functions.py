@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bihm_repro.engine.step_functions import AsyncSteps, BlockingSteps
+from bihm_repro.engine.step_functions import Steps
 
 
 class Device:
@@ -28,12 +28,12 @@ class Device:
         return self.now
 
     def steps(self, **options):
-        return AsyncSteps(self.step, self.fetch, clock=self.clock, **options)
+        return Steps(self.step, self.fetch, clock=self.clock, **options)
 
 
 def test_one_by_one_calls_in_order_and_asks_for_single_inputs():
     seen = []
-    steps = BlockingSteps(lambda x: seen.append(x) or [x + 1])
+    steps = Steps(lambda x: seen.append(x) or [x + 1])
     assert steps([4, 2, 7]) == [[5], [3], [8]] and seen == [4, 2, 7]
     assert steps.group_size == 1
 
