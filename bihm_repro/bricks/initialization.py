@@ -10,15 +10,7 @@ from scipy.special import ndtri
 from bihm_repro.errors import InputError
 from bihm_repro.ops.random_numbers import uniform
 
-__all__ = [
-    "Initialization",
-    "constant",
-    "gaussian",
-    "glorot",
-    "glorot_over_fan_in",
-    "by_name",
-    "NAMES",
-]
+__all__ = ["Initialization", "constant", "gaussian", "glorot", "by_name"]
 
 Initialization = Callable[[tuple, int], np.ndarray]
 NAMES = ("glorot-over-fan-in", "glorot", "gaussian")

@@ -30,13 +30,7 @@ from bihm_repro.datasets.readers import read_with_child, refusing
 from bihm_repro.errors import InputError
 from bihm_repro.files import written_atomically
 
-__all__ = [
-    "Contents",
-    "arrays_of",
-    "image_shape_of",
-    "read_fuel_file",
-    "write_fuel_file",
-]
+__all__ = ["Contents", "arrays_of", "image_shape_of", "read_fuel_file", "write_fuel_file"]
 
 SOURCE = "features"
 _BLOCK = 512

@@ -31,14 +31,7 @@ from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.parameters import Parameters
 from bihm_repro.runs.record import source_commit
 
-__all__ = [
-    "Evaluation",
-    "estimators_of",
-    "evaluate_model",
-    "evaluate_run",
-    "stored_model",
-    "write_z_trace",
-]
+__all__ = ["Evaluation", "evaluate_run", "stored_model", "write_z_trace"]
 
 
 def stored_model(run: RunDirectory, values: Parameters | None = None) -> Model:

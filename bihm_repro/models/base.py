@@ -14,14 +14,7 @@ from bihm_repro.engine.symbolic import T, floatX
 from bihm_repro.errors import InputError
 from bihm_repro.models.registry import Capability, kind
 
-__all__ = [
-    "Model",
-    "SingleLayer",
-    "TrainingGraph",
-    "checked_sizes",
-    "log_mean_exp",
-    "normalised",
-]
+__all__ = ["Model", "SingleLayer", "TrainingGraph", "checked_sizes", "log_mean_exp", "normalised"]
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,7 @@ from typing import Any, Optional
 from bihm_repro.bricks.plugins import Reference, load_plugins
 from bihm_repro.errors import InputError
 
-__all__ = [
-    "Capability",
-    "DEFAULT",
-    "Kind",
-    "OPTIONAL_SETTINGS",
-    "kind",
-    "kinds",
-    "register",
-    "require",
-]
+__all__ = ["Capability", "DEFAULT", "OPTIONAL_SETTINGS", "kind", "kinds", "register", "require"]
 
 DEFAULT = "bihm"
 OPTIONAL_SETTINGS = ("hidden", "p_layer", "q_layer", "prior", "nade_hidden")

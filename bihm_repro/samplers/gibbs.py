@@ -35,14 +35,7 @@ from bihm_repro.ops.numerics import log_mean_exp
 from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.samplers.helmholtz import HelmholtzSampler
 
-__all__ = [
-    "Chain",
-    "GibbsSettings",
-    "gibbs_chain",
-    "gibbs_step",
-    "resample_towards_p_star",
-    "start_chain",
-]
+__all__ = ["Chain", "GibbsSettings", "gibbs_chain", "resample_towards_p_star", "start_chain"]
 
 
 BLOCK = 2**23
