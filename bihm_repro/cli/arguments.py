@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["HelpFormatter", "add_shared", "integer", "integers"]
+__all__ = ["HelpFormatter", "add_shared", "integer", "integers", "option_words"]
 
 MAXIMUM = 2**63 - 1
 
@@ -48,6 +48,15 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
     }
     for name in names:
         parser.add_argument(f"--{name}", **shared[name])
+
+
+def option_words(args: argparse.Namespace, *names: str, **defaults: str) -> list[str]:
+    """Return the options that ``args`` has as words of a command line, defaults left out."""
+    found = {name: getattr(args, name.replace("-", "_")) for name in (*names, *defaults)}
+    given = {
+        name: value for name, value in found.items() if value not in (None, defaults.get(name))
+    }
+    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
 
 
 def _read(text: str) -> int:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bihm_repro.cli.arguments import add_shared
+from bihm_repro.cli.arguments import add_shared, option_words
 from bihm_repro.progress import say
 
 if TYPE_CHECKING:
@@ -86,9 +86,7 @@ def train_points(
             if point not in missing:
                 say(f"{point.name}: {point.folder} is up to date")
     words = ["--data", args.data, *options]
-    for option in ("engine", "device"):
-        value = getattr(args, option)
-        words += [f"--{option}", value] if value else []
+    words += option_words(args, "engine", "device")
     return run_points(missing, args.cluster, threads, words) if missing else {}
 
 
@@ -114,12 +112,8 @@ def _command(args: argparse.Namespace) -> str:
     words = ["bihm", "sweep", *args.recipes]
     for values in args.grid:
         words += ["--grid", values]
-    for option in ("seeds", "cluster", "threads", "engine", "device"):
-        value = getattr(args, option)
-        words += [f"--{option}", str(value)] if value is not None else []
-    for option, default in (("results", "results"), ("data", "data")):
-        value = getattr(args, option)
-        words += [f"--{option}", value] if value != default else []
+    names = "seeds", "cluster", "threads", "engine", "device"
+    words += option_words(args, *names, results="results", data="data")
     return shlex.join([*words, *(["--no-evaluate"] if args.no_evaluate else [])])
 
 

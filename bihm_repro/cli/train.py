@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bihm_repro.cli.arguments import add_shared
+from bihm_repro.cli.arguments import add_shared, option_words
 from bihm_repro.errors import InputError
 from bihm_repro.progress import say
 
@@ -167,21 +167,9 @@ def _command_to_resume(args: argparse.Namespace) -> str:
     words = ["bihm", "train", args.recipe]
     for override in args.overrides:
         words += ["--set", override]
-    options = {
-        "out": args.out,
-        "from": args.initial,
-        "threads": args.threads,
-        "engine": args.engine,
-        "device": args.device,
-        "devices": args.devices,
-        "hosts": args.hosts,
-        "host-id": args.host_id,
-        "coordinator": args.coordinator,
-    }
-    for option, value in options.items():
-        words += [f"--{option}", str(value)] if value is not None else []
-    words += ["--data", args.data] if args.data != "data" else []
-    return shlex.join(words)
+    words += ["--from", args.initial] if args.initial is not None else []
+    names = "out", "threads", "engine", "device", "devices", "hosts", "host-id", "coordinator"
+    return shlex.join([*words, *option_words(args, *names, data="data")])
 
 
 def _evaluate(folder: RunDirectory, dataset: Dataset, budget: Budget) -> None:
