@@ -27,7 +27,7 @@ TESTS = {
     "estimators": ["tests/estimators"],
     "models": ["tests/models", "tests/cli/test_plugins.py"],
     "training": ["tests/training", "tests/runs/test_resume.py"],
-    "runs": ["tests/runs", "tests/report/test_tables.py", "tests/api/test_storage.py"],
+    "runs": ["tests/runs", "tests/report/test_run_selection.py", "tests/api/test_storage.py"],
     "recipes": ["tests/recipes", "tests/cli/test_recipes_command.py"],
     "datasets": ["tests/datasets/test_readers.py", "tests/datasets/test_hdf5.py",
                  "tests/datasets/test_user_data.py", "tests/datasets/test_dataset.py"],
