@@ -160,7 +160,7 @@ def test_phases_that_do_not_pay_are_skipped_and_said_to_be(tmp_path):
     # Too short for anything but the first phase, which then gets all of it.
     log, clock, lines, _ = train(tmp_path / "short", make_recipe(99, 99, 99), 40.0)
     assert {row["phase"] for row in log.rows} == {0} and 30.0 <= clock.now <= 42.0
-    assert log.pause == "the time budget is used up"
+    assert log.pause == "the time budget is used up, phases 2 to 3 are skipped"
 
 
 def test_a_budget_that_nothing_fits_still_ends_with_a_measured_model(tmp_path):

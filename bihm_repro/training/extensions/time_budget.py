@@ -85,7 +85,7 @@ class TimeBudget(Extension):
         if self.affordable(loop, following):
             log.stop_phase("its share of the time budget is used up")
         else:
-            log.request_pause("the time budget is used up", measure_first=True)
+            log.request_pause(f"the time budget is used up{_left_out(following)}", True)
 
     def between_epochs(self, loop: MainLoop) -> None:
         """Remember how long measuring took."""
@@ -120,6 +120,17 @@ class TimeBudget(Extension):
         batch = phase.batch_size or loop.recipe.training.batch_size
         updates = FEWEST_UPDATES * self._per_sample * batch * phase.samples
         return WORTH * self.compilation + updates + self._measuring
+
+
+def _left_out(phases: range) -> str:
+    """Say that no time is left for ``phases``, counted from 0.
+
+    >>> _left_out(range(1, 4)), _left_out(range(3, 4)), _left_out(range(4, 4))
+    (', phases 2 to 4 are skipped', ', phase 4 is skipped', '')
+    """
+    if len(phases) > 1:
+        return f", phases {phases.start + 1} to {phases.stop} are skipped"
+    return f", phase {phases.stop} is skipped" if phases else ""
 
 
 class SkippedPhases(Extension):
