@@ -58,17 +58,12 @@ def _made(info: DatasetInfo, source: Source, files: Files) -> Splits:
     return {name: arrays[f"{name}_data"] for name in SPLITS}
 
 
-def _libsvm(info: DatasetInfo, source: Source, files: Files) -> Splits:
+def _text(info: DatasetInfo, source: Source, files: Files) -> Splits:
     limit = _limit(info)
-    return {part: readers.read_libsvm(path, info.dim, limit) for part, path in files.items()}
-
-
-def _amat(info: DatasetInfo, source: Source, files: Files) -> Splits:
-    return {part: readers.read_digits(path, _limit(info)) for part, path in files.items()}
-
-
-def _amat_with_label(info: DatasetInfo, source: Source, files: Files) -> Splits:
-    return {part: rows[:, :-1] for part, rows in _amat(info, source, files).items()}
+    if source.kind == "libsvm":
+        return {part: readers.read_libsvm(path, info.dim, limit) for part, path in files.items()}
+    last = -1 if source.kind == "amat+label" else None
+    return {part: readers.read_digits(path, limit)[:, :last] for part, path in files.items()}
 
 
 def _idx(info: DatasetInfo, source: Source, files: Files) -> Splits:
@@ -156,9 +151,9 @@ def _fer_csv(info: DatasetInfo, source: Source, files: Files) -> Splits:
 
 _READERS: dict[str, Callable[[DatasetInfo, Source, Files], Splits]] = {
     "npz": _made,
-    "libsvm": _libsvm,
-    "amat": _amat,
-    "amat+label": _amat_with_label,
+    "libsvm": _text,
+    "amat": _text,
+    "amat+label": _text,
     "idx": _idx,
     "mnist pickle": _mnist_pickle,
     "wheel": _mnist_pickle,

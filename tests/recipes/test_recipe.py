@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-from pathlib import Path
 
 import pytest
 
 from bihm_repro.errors import InputError
 from bihm_repro.files import parse_toml
 from bihm_repro.models.registry import kinds
-from bihm_repro.recipes.fields import boolean, setting
-from bihm_repro.recipes.recipe import SECTIONS, InitialRecipe, Phase, Recipe, find_recipe
+from bihm_repro.recipes.recipe import SECTIONS, InitialRecipe, Phase, Recipe
 from bihm_repro.recipes.template import template
-
-ROOT = Path(__file__).parents[2]
-RECIPES = sorted((ROOT / "run_exps").rglob("*.toml"))
-PAPER_LAYERS = {
-    "adult": [100, 70, 50, 25],
-    "connect4": [300, 110, 50, 20],
-    "dna": [200, 150, 130, 100, 70, 50, 30, 20, 10],
-    "mushrooms": [150, 100, 90, 60, 40, 20],
-    "nips": [200, 100, 50, 25],
-    "ocr_letters": [600, 500, 100, 50, 30, 10],
-    "rcv1": [500, 120, 70, 30],
-    "web": [650, 580, 70, 30, 10],
-    "mnist": [300, 200, 100, 75, 50, 35, 30, 25, 20, 15, 10, 10],
-    "tfd": [1000, 700, 700, 300],
-    "rws/adult": [100, 20, 5],
-    "rws/connect4": [150, 50, 10],
-    "rws/dna": [150, 10],
-    "rws/mushrooms": [150, 50, 10],
-    "rws/nips": [150, 50, 10],
-    "rws/ocr_letters": [300, 100, 10],
-    "rws/rcv1": [200, 50, 10],
-    "rws/web": [300, 50, 10],
-    "rws/mnist": [400, 300, 200, 100, 10],
-}
 
 
 def recipe(*overrides, **content):
@@ -148,32 +121,6 @@ def test_a_number_is_allowed_down_to_its_limit(name):
 @pytest.mark.parametrize("name", ["title", "initial.source", "initial.fingerprint"])
 def test_a_text_may_be_empty_where_it_is_optional(name):
     assert recipe(f'{name}=""') == recipe()
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_recipe_of_the_project_survives_being_frozen(path, tmp_path):
-    made = Recipe.load(path)
-    frozen = tmp_path / "recipe.toml"
-    frozen.write_text(made.to_toml(), encoding="utf-8")
-    assert Recipe.load(frozen) == made
-    assert Recipe.load(frozen).fingerprint() == made.fingerprint()
-
-
-@pytest.mark.parametrize("name", PAPER_LAYERS)
-def test_layer_sizes_are_those_of_the_paper(name):
-    assert list(Recipe.load(find_recipe(name)).model.layers) == PAPER_LAYERS[name]
-
-
-@pytest.mark.parametrize("name", ["mnist-paper", "dna-paper", "web-paper"])
-def test_paper_variants_keep_the_papers_schedule(name):
-    assert Recipe.load(find_recipe(name)).phases == recipe().phases
-
-
-def test_the_iwae_schedule_holds_eight_rates_for_3280_epochs():
-    phase = Recipe.load(find_recipe("iwae/mnist")).phases[0]
-    assert phase.last_epoch == 3280 and len(phase.learning_rates) == 8
-    assert (phase.rate_at(0), phase.rate_at(1)) == (1e-3, phase.rate_at(3))
-    assert phase.rate_at(3279) == pytest.approx(1e-4)
 
 
 def test_a_schedule_ends_at_its_last_rate():
@@ -311,138 +258,6 @@ def test_an_unreadable_recipe_is_named(content, message, tmp_path):
         Recipe.load(path)
 
 
-def test_the_fingerprint_follows_what_decides_the_result():
-    base = recipe().fingerprint()
-    same = [
-        "title=x",
-        "evaluation.samples=[5]",
-        "monitor.checkpoint_seconds=1",
-        "training.l1=0.001",
-    ]
-    assert {recipe(override).fingerprint() for override in same} == {base}
-    others = [
-        "seed=1",
-        "training.l1=0.002",
-        "phases.1.samples=99",
-        "monitor.valid_samples=20",
-        "phases.0.average_over=100",
-    ]
-    assert len({base, *(recipe(override).fingerprint() for override in others)}) == 1 + len(others)
-
-
-def test_a_recipe_with_a_value_that_is_no_number_has_no_fingerprint():
-    bad = dataclasses.replace(recipe().training, l1=float("nan"))
-    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
-        dataclasses.replace(recipe(), training=bad).fingerprint()
-
-
-def test_differences_are_listed_by_name():
-    assert recipe("seed=1", "phases.0.samples=5").differences(recipe()) == [
-        "phases.0.samples: 5, not 10",
-        "seed: 1, not 0",
-    ]
-
-
-@dataclasses.dataclass(frozen=True)
-class Extended(Phase):
-    """A phase as a later version might have it."""
-
-    added: bool = setting(False, boolean(), later=True)
-
-
-def test_a_setting_added_later_changes_no_fingerprint_at_its_default():
-    phase = recipe().phases[0]
-    old = dataclasses.replace(recipe(), phases=(phase,))
-    values = dataclasses.asdict(phase)
-    assert dataclasses.replace(old, phases=(Extended(**values),)).fingerprint() == (
-        old.fingerprint()
-    )
-    changed = dataclasses.replace(old, phases=(Extended(**values, added=True),))
-    assert changed.fingerprint() != old.fingerprint()
-    assert changed.changes(dataclasses.replace(old, phases=(Extended(**values),))) == {
-        "phases.0.added": (True, False)
-    }
-    assert recipe("initial.source=results/x").fingerprint() == recipe().fingerprint()
-    assert recipe("initial.fingerprint=ab").fingerprint() != recipe().fingerprint()
-
-
-def test_the_fingerprint_of_every_committed_run_is_what_its_files_say():
-    runs = [path for path in (ROOT / "results").glob("*/evaluation.json")]
-    assert len(runs) > 20
-    for path in runs:
-        recorded = json.loads(path.read_text())["recipe_fingerprint"]
-        assert Recipe.load(path.parent / "recipe.toml").fingerprint() == recorded, path
-
-
-def test_phases_share_a_compiled_update_where_only_the_schedule_differs():
-    one = Phase(learning_rate=1.0, patience=3, max_epochs=4, batch_size=5, valid_samples=6)
-    assert one.compiled_key == Phase().compiled_key
-    keys = {
-        Phase(**change).compiled_key
-        for change in ({}, {"samples": 3}, {"l1": 0.5}, {"average_over": 9})
-    }
-    assert len(keys) == 4
-    assert Extended(added=True).compiled_key != Extended().compiled_key
-
-
-DEPTHS = [f"mnist-{count}layers" for count in (1, 2, 3, 6, 9)]
-WITHOUT = [f"mnist-without{number}" for number in range(1, 12)]
-
-
-@pytest.mark.parametrize("name", [*DEPTHS, *WITHOUT])
-def test_an_ablation_differs_from_twelve_layers_in_its_layers_alone(name):
-    full = Recipe.load(find_recipe("ablation/mnist-12layers"))
-    ablation = Recipe.load(find_recipe(f"ablation/{name}"))
-    layers, number = list(full.model.layers), int("".join(filter(str.isdigit, name)))
-    kept = layers[: number - 1] + layers[number:] if "without" in name else layers[:number]
-    assert ablation.changes(full) == {"model.layers": (kept, layers)}
-
-
-def test_the_ablations_train_the_model_of_mnist_for_fewer_updates():
-    full, mnist = (Recipe.load(find_recipe(name)) for name in ("ablation/mnist-12layers", "mnist"))
-    assert full.model == mnist.model and full.training == mnist.training
-    assert sum(phase.max_epochs for phase in full.phases) == 32
-
-
-def write(folder, **files):
-    for name, text in files.items():
-        (folder / f"{name}.toml").write_text(text)
-    return folder / "child.toml"
-
-
-def test_a_recipe_extends_another_over_several_levels(tmp_path):
-    path = write(
-        tmp_path,
-        base='dataset = "bars"\n[model]\nlayers = [4]\nbias = 1\n[[phases]]\npatience = 3',
-        middle='extends = "base.toml"\nseed = 2\n[model]\nlayers = [5]',
-        child='extends = "middle"\nseed = 3\n[training]\nl1 = 1',
-    )
-    made = Recipe.load(path, ["model.bias=2"])
-    assert (made.dataset, made.seed, made.model.layers) == ("bars", 3, (5,))
-    assert made.model.bias == 2.0 and made.training.l1 == 1.0
-    assert made.phases == (Phase(patience=3),)
-    assert "extends" not in made.to_toml()
-    write(tmp_path, child='extends = "middle"\n[[phases]]\nsamples = 7\n[[phases]]')
-    assert Recipe.load(path).phases == (Phase(samples=7), Phase())
-
-
-def test_a_name_of_run_exps_comes_before_a_file_beside(tmp_path):
-    path = write(tmp_path, bars='dataset = "other"', child='extends = "bars"')
-    assert Recipe.load(path).dataset == "bars"
-    write(tmp_path, child='extends = "./bars.toml"\n[model]\nlayers = [1]')
-    assert Recipe.load(path).dataset == "other"
-
-
-def test_a_circle_is_one_line(tmp_path):
-    path = write(tmp_path, a='extends = "b"', b='extends = "child"', child='extends = "a"')
-    with pytest.raises(
-        InputError,
-        match=r"child.toml: its recipes extend each other in a circle "
-        r"\(child -> a -> b -> child\); remove one extends line",
-    ):
-        Recipe.load(path)
-
-
 @pytest.mark.parametrize(
     "title", ["del \x7f", "esc \x1b[31m", 'quote " \\ back', "tab \t", "é\u2028"]
 )
@@ -476,27 +291,7 @@ def test_the_template_is_a_recipe_and_shows_every_setting():
     )
 
 
-def test_an_unknown_name_lists_the_recipes():
-    with pytest.raises(
-        InputError,
-        match=r"mushroom: no such recipe in run_exps/ "
-        r"\(did you mean 'mushrooms'\?\)",
-    ):
-        find_recipe("mushroom")
-    assert find_recipe("some/where.toml") == Path("some/where.toml")
-
-
 @pytest.mark.parametrize("content", [3, "ab", [1], None])
 def test_a_recipe_that_is_no_table_is_one_line(content):
     with pytest.raises(InputError, match="mine: a recipe is a table of settings, not"):
         Recipe.from_dict(content, "mine")
-
-
-@pytest.mark.parametrize("ending", ["", ".toml"])
-def test_a_name_too_long_for_a_file_is_no_recipe(tmp_path, ending):
-    path = tmp_path / "mine.toml"
-    path.write_text(f'extends = "{"é" * 300}{ending}"\n', encoding="utf-8")
-    with pytest.raises(InputError, match="there is no such recipe"):
-        Recipe.load(path)
-    with pytest.raises(InputError, match="no such recipe"):
-        find_recipe("é" * 300)
