@@ -37,11 +37,6 @@ PAPER_LAYERS = {
 }
 
 
-def recipe(*overrides, **content):
-    content = {"dataset": "bars", "model": {"layers": [4, 2]}, **content}
-    return Recipe.from_dict(content, "r.toml", overrides)
-
-
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_of_the_project_survives_being_frozen(path, tmp_path):
     made = Recipe.load(path)
@@ -58,7 +53,7 @@ def test_layer_sizes_are_those_of_the_paper(name):
 
 @pytest.mark.parametrize("name", ["mnist-paper", "dna-paper", "web-paper"])
 def test_paper_variants_keep_the_papers_schedule(name):
-    assert Recipe.load(find_recipe(name)).phases == recipe().phases
+    assert Recipe.load(find_recipe(name)).phases == Recipe().phases
 
 
 def test_the_iwae_schedule_holds_eight_rates_for_3280_epochs():
