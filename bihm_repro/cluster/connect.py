@@ -18,6 +18,15 @@ __all__ = ["FORMS", "check_address", "connect", "local_workers", "threads_of_eac
 
 FORMS = "local:N, tcp://HOST:PORT or the path of a scheduler file"
 CONNECT_SECONDS = 30
+LOCAL = {
+    # A worker may be killed any number of times: what it did runs again elsewhere.
+    "distributed.scheduler.allowed-failures": 1000,
+    # On a busy machine the start of a process takes minutes; by default Dask gives up workers
+    # that are not back after 15 seconds, and a cluster without workers would wait for ever.
+    "distributed.deploy.lost-worker-timeout": "1h",
+    "distributed.comm.timeouts.connect": "5m",
+}
+"""Options of Dask for a cluster of this process."""
 
 
 def local_workers(address: str) -> int | None:
@@ -60,7 +69,6 @@ def connect(address: str) -> Iterator[Any]:
     distributed = _import_distributed()
     workers = local_workers(address)
     if workers is not None:
-        # A worker may be killed any number of times: what it did runs again elsewhere.
         with (
             _quiet(distributed),
             distributed.LocalCluster(
@@ -101,14 +109,14 @@ def _import_distributed() -> Any:
 
 @contextmanager
 def _quiet(distributed: Any) -> Iterator[None]:
-    """Set Dask's options for a cluster of this process: no end to restarts, little output."""
+    """Set Dask's options for a cluster of this process, and let it say little."""
     import dask
 
     logger = logging.getLogger("distributed")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        with dask.config.set({"distributed.scheduler.allowed-failures": 1000}):
+        with dask.config.set(LOCAL):
             yield
     finally:
         logger.setLevel(before)
