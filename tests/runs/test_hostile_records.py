@@ -69,7 +69,8 @@ def _fits(kind, value):
         ({"rows": [{"epoch": "1"}]}, "field 'rows'"),
         ({"data_fingerprint": 3}, "field 'data_fingerprint' is 3"),
         ({"status": {"phase": 2}}, "the recipe has 2 phases"),
-        ({"status": {"phase_start": 9}}, "later than the current epoch"),
+        ({"status": {"phase_start": 1}}, "later than the current epoch 0"),
+        ({"status": {"phase_start": 9, "epoch": 8}}, "later than the current epoch 8"),
         ({"status": {"moon": 1}}, "field 'status.moon' is unknown"),
         ({"best": "0" * 64}, "its best parameters, 000000000000, are not in model.npz"),
         ({"status": {"sums": {"log_p": "1"}}}, "field 'status.sums'"),
@@ -79,6 +80,12 @@ def test_a_record_that_training_cannot_use_falls_back(run, record, said, capsys)
     write_good_then(run, ARRAYS, {"status": {}, "rows": [], **record})
     assert run.read_state(MODEL).record["data_fingerprint"] == "good"
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", [{}, {"phase": 1}, {"epoch": 3, "phase_start": 3}])
+def test_a_record_at_the_limits_of_what_training_can_use_is_used(run, status):
+    write_good_then(run, ARRAYS, {"status": status, "rows": [], "data_fingerprint": "new"})
+    assert run.read_state(MODEL).record["data_fingerprint"] == "new"
 
 
 @pytest.mark.parametrize(
