@@ -23,7 +23,7 @@ from bihm_repro.cli.train import INTERRUPTIONS, evaluation_line
 from bihm_repro.datasets.dataset import load_dataset
 from bihm_repro.models.build import build_model
 from bihm_repro.recipes.recipe import Recipe
-from bihm_repro.runs.layout import RunDirectory, run_name
+from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.training import session
 from bihm_repro.training.budget import Budget
 
@@ -287,19 +287,6 @@ def test_a_full_disk_is_one_line_and_keeps_the_last_state(folder, capsys, monkey
     assert "No space left on device; free some space" in said.splitlines()[-1]
     assert "Traceback" not in said
     assert run.read_state().record["status"]["updates"] == updates
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("run_exps/mnist.toml", "mnist"),
-        ("run_exps/rws/mnist.toml", "rws-mnist"),
-        ("/a/run_exps/ablation/mnist-3layers.toml", "ablation-mnist-3layers"),
-        ("elsewhere/mine.toml", "mine"),
-    ],
-)
-def test_run_folders_of_two_recipes_never_share_a_name(path, name):
-    assert run_name(Path(path)) == name
 
 
 def test_the_line_on_an_evaluation_gives_the_figure_with_most_samples():

@@ -121,6 +121,21 @@ def test_an_array_that_grows_a_hundred_times_is_refused_unread(tmp_path):
     assert read_arrays(path)["w"].shape == (1000,)
 
 
+def test_the_end_of_an_archive_is_not_looked_for_in_a_comment(tmp_path):
+    path = tmp_path / "m.npz"
+    np.savez(path, w=np.ones(3))
+    with zipfile.ZipFile(path, "a") as file:
+        file.comment = b"0123456789\x01\x000123456789"  # where the number of arrays would be
+    with pytest.raises(InputError, match="lists 1 arrays, its end -1"):
+        read_arrays(path)
+
+
+def test_an_empty_file_is_said_to_be_empty(tmp_path):
+    (tmp_path / "m.npz").touch()
+    with pytest.raises(InputError, match=r"m.npz: is damaged or cut short \(it is empty\)"):
+        read_arrays(tmp_path / "m.npz")
+
+
 def test_entries_without_a_name_of_their_own_are_refused(tmp_path):
     with pytest.raises(InputError, match="its entries are not arrays"):
         read_arrays(archive(tmp_path / "m.npz", npy(np.ones(2)), name="readme.txt"))

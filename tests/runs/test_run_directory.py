@@ -9,14 +9,16 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bihm_repro.errors import InputError
 from bihm_repro.recipes.recipe import Recipe
-from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.runs.layout import RunDirectory, run_name
 from bihm_repro.runs.log_file import log_columns
+from bihm_repro.runs.resume import place
 
 
 def make_recipe(*overrides):
@@ -184,7 +186,7 @@ def test_damaged_json_is_named(run):
 
 HOLDER = """
 import sys, time
-from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.runs.layout import RunDirectory, run_name
 with RunDirectory(sys.argv[1]).lock():
     print("held", flush=True)
     time.sleep(60)
@@ -231,3 +233,30 @@ def test_moving_aside_keeps_everything(run):
         assert moved == run.path.parent / ".replaced" / f"toy-{number}"
         assert RunDirectory(moved).recipe.seed == number
         assert not run.exists
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("run_exps/mnist.toml", "mnist"),
+        ("run_exps/rws/mnist.toml", "rws-mnist"),
+        ("/a/run_exps/ablation/mnist-3layers.toml", "ablation-mnist-3layers"),
+        ("elsewhere/mine.toml", "mine"),
+    ],
+)
+def test_run_folders_of_two_recipes_never_share_a_name(path, name):
+    assert run_name(Path(path)) == name
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({}, "is in phases.0, 0 epochs into it"),
+        ({"epoch": 3}, "is in phases.0, 3 epochs into it"),
+        ({"phase": 1, "epoch": 3, "phase_start": 2}, "is in phases.1, 1 epochs into it"),
+        ({"phase_stop": "patience"}, "is at the end of phases.0, 0 epochs into it"),
+        ({"finished": True, "epoch": 3}, "is finished"),
+    ],
+)
+def test_how_far_a_run_has_come(status, said):
+    assert place(status) == said
