@@ -37,7 +37,7 @@ FILES = {"datasets": ("readers", "hdf5", "child", "tables", "user_data", "checks
 """Where only some files of a folder are: here, the readers."""
 SPARE_SECONDS, SECONDS = 15, 600
 """A mutant that takes so much more processor time, or so long, is noticed: its tests do not end."""
-MOST_TEST_SECONDS = 60.0
+MOST_TEST_SECONDS = 240.0
 OPTIONS = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:timeout", "--no-header", "--tb=line"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -277,4 +278,16 @@ def test_the_lock_of_a_folder_that_was_replaced_is_not_taken(run, monkeypatch):
     run.file(".lock").write_text("77")
     monkeypatch.setattr(os.path, "samestat", lambda one, other: False)
     with pytest.raises(InputError, match="process 77 is working"), run.lock():
+        pass
+
+
+def test_the_lock_of_a_folder_that_was_removed_is_not_taken(run, monkeypatch):
+    flock = fcntl.flock
+
+    def removed(handle, flags):
+        flock(handle, flags)
+        run.file(".lock").unlink()
+
+    monkeypatch.setattr(fcntl, "flock", removed)
+    with pytest.raises(InputError, match="process unknown is working"), run.lock():
         pass

@@ -46,3 +46,10 @@ def test_an_evaluation_is_cut_in_examples_first_and_then_in_samples():
     assert hurried["samples"] == [1] and hurried["examples"] == 500
     small = fitted_evaluation(settings, 100, 1e4, 60.0)
     assert small["samples"][-1] == 1000 and small["examples"] == 0
+
+
+def test_an_evaluation_that_just_fits_is_not_cut():
+    """Two thirds of 150 samples are 10 samples for each of 10 examples."""
+    settings = EvaluationRecipe(samples=(1, 10))
+    assert fitted_evaluation(settings, 10, 150, 1.0)["samples"] == [1, 10]
+    assert fitted_evaluation(settings, 10, 149, 1.0)["samples"] == [1]

@@ -9,6 +9,9 @@ import pytest
 
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
 from bihm_repro.recipes.recipe import Recipe
+from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.training import session
+from bihm_repro.training.extensions import Extension
 from bihm_repro.training.session import Options, TrainingData, train
 
 ONES, ZEROS = np.ones((6, 4), np.float32), np.zeros((5, 4), np.float32)
@@ -52,3 +55,60 @@ def test_validation_is_measured_on_validation_rows_and_test_on_test_rows(logs):
         assert row["test_log_p_2"] == pytest.approx(test, abs=1e-4)
         assert row["train_log_p"] == pytest.approx(test, abs=1e-3)
         assert log.status.best_valid == row["valid_log_p"]
+
+
+MEASURING = ["FiniteMetrics", "EpochLimit", "Validation", "BestSoFar"]
+TESTING = ["MetricsOnTestSet", "ActiveUnits"]
+
+
+@pytest.mark.parametrize(
+    ("options", "test", "overrides", "expected"),
+    [
+        ({}, ONES, (), [*MEASURING, *TESTING, "Patience", "Interruption"]),
+        ({}, None, (), [*MEASURING, "ActiveUnits", "Patience", "Interruption"]),
+        (
+            {},
+            ONES,
+            ("monitor.test_every=0", "monitor.units_every=0"),
+            [*MEASURING, "Patience", "Interruption"],
+        ),
+        (
+            {"budget": 60.0, "pause_after": 5.0},
+            ONES,
+            (),
+            [*MEASURING, *TESTING, "Patience", "TimeBudget", "PauseAfter", "Interruption",
+             "SkippedPhases"],
+        ),
+        (
+            {"pause_after": 0.0, "tensorboard": "t", "extensions": (Extension(),)},
+            ONES,
+            (),
+            [*MEASURING, *TESTING, "Patience", "PauseAfter", "Interruption", "Extension",
+             "TensorBoard"],
+        ),
+        (
+            {"quiet": False},
+            ONES,
+            (),
+            [*MEASURING, *TESTING, "Patience", "Interruption", "ProgressBar", "ProgressLines"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_asked_for_is_an_extension_in_its_place(
+    monkeypatch, tmp_path, options, test, overrides, expected
+):
+    for name in ("compile_validation", "compile_test_metrics", "TensorBoard"):
+        monkeypatch.setattr(session, name, lambda *given: None)
+    monkeypatch.setattr(session, "TensorBoard", type("TensorBoard", (), {"__init__": noop}))
+    recipe = Recipe.from_dict({"dataset": "own", "model": {"layers": [2]}}, overrides=overrides)
+    data = TrainingData(ZEROS, ONES, test)
+    for run in (None, RunDirectory(tmp_path / "run")):
+        made = session._extensions(None, recipe, data, run, Options(**{"quiet": True, **options}))
+        writing = [] if run is None else ["CsvLog", "Checkpoints"]
+        names = [type(item).__name__ for item in made]
+        assert [name for name in names if name not in writing] == expected
+        assert [name for name in names if name in writing] == writing
+
+
+def noop(self, *given):
+    """Take anything."""
