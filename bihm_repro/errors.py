@@ -12,20 +12,19 @@ LONGEST = 2000
 """Characters of a message; of a longer one the beginning and the end are kept."""
 
 
-class InputError(ValueError):
+class _OneLine(Exception):
+    def __str__(self) -> str:
+        """Return the message on one line, whatever names and values are in it."""
+        line = " ".join(super().__str__().splitlines())
+        return line if len(line) <= LONGEST else f"{line[: LONGEST - 505]} ... {line[-500:]}"
+
+
+class InputError(_OneLine, ValueError):
     """Something given by the user is wrong: the message names it, what is allowed and the fix."""
 
-    def __str__(self) -> str:
-        """Return the message on one line, whatever names and values are in it."""
-        return _one_line(super().__str__())
 
-
-class SetupError(RuntimeError):
+class SetupError(_OneLine, RuntimeError):
     """The machine lacks something that is needed: the message says what and how to get it."""
-
-    def __str__(self) -> str:
-        """Return the message on one line, whatever names and values are in it."""
-        return _one_line(super().__str__())
 
 
 def check_count(value: Any, what: str, minimum: int = 1) -> int:
@@ -34,8 +33,3 @@ def check_count(value: Any, what: str, minimum: int = 1) -> int:
     if not (integer or (isinstance(value, float) and value.is_integer())) or value < minimum:
         raise InputError(f"{what} is {value!r}: an integer of at least {minimum} is needed")
     return int(value)
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.splitlines())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 505]} ... {line[-500:]}"

@@ -168,7 +168,6 @@ def _constructor(declared: list[tuple[str, tuple[Any, str]]]) -> Any:
     )
 
     def __init__(self: Any, *args: Any, **params: Any) -> None:
-        """Store the parameters."""
         unknown = [name for name in params if name not in signature.parameters]
         if unknown:
             names = list(signature.parameters)

@@ -54,7 +54,6 @@ class EffectiveSampleSizeEstimator(WeightEstimator):
         seed: int = 0,
         log_weights: LogWeights | None = None,
     ) -> None:
-        """Check what is given; nothing is compiled yet."""
         x = check_data(x, model.data_dim)
         samples = check_count(samples, "ess_samples")
         super().__init__(model, x, samples, seed_for(seed, self.title), log_weights)

@@ -77,7 +77,6 @@ class LogLikelihoodEstimator(WeightEstimator):
         log_weights: LogWeights | None = None,
         block: tuple[int, int] | None = None,
     ) -> None:
-        """Check what is given; nothing is compiled yet."""
         x = check_data(x, model.data_dim)
         self.wanted = sorted({check_count(k, "samples") for k in samples})
         self._exact = model.can(Capability.EXACT_LOG_P)

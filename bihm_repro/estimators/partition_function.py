@@ -80,7 +80,6 @@ class LogZ2Estimator(Estimator):
         trace: int = 0,
         log_terms: LogZTerms | None = None,
     ) -> None:
-        """Check what is given; nothing is compiled yet."""
         require(model.kind, Capability.LOG_Z2)
         self.model, self.seed, self._given = model, seed, log_terms
         self.total = check_count(samples, "z_samples", minimum=2)  # the error of one is unknown

@@ -60,7 +60,6 @@ class Header(NamedTuple):
     dtype: np.dtype
 
     def __str__(self) -> str:
-        """Return the type and shape as text."""
         return f"{self.dtype.name} of shape {self.shape}"
 
 

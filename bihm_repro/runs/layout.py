@@ -80,7 +80,6 @@ class RunDirectory:
         self.path = Path(path)
 
     def __repr__(self) -> str:
-        """Show the path."""
         return f"RunDirectory({str(self.path)!r})"
 
     def file(self, name: str) -> Path:
@@ -191,10 +190,6 @@ class RunDirectory:
     def read_log(self) -> pandas.DataFrame:
         """Read log.csv; cells that were not measured are NaN. Empty where there is none yet."""
         return read_csv(self.file("log.csv"))
-
-    def read_z_trace(self) -> pandas.DataFrame:
-        """Read z_trace.csv: run, k_inner, k_outer, log_z2; empty where it was not asked for."""
-        return read_csv(self.file("z_trace.csv"))
 
     def write_log(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
         """Write log.csv with a header and ``rows``."""

@@ -21,6 +21,7 @@ from bihm_repro.errors import InputError
 from bihm_repro.models.registry import DEFAULT
 from bihm_repro.progress import printable
 from bihm_repro.runs.layout import RunDirectory
+from bihm_repro.runs.log_file import read_csv
 
 __all__ = ["Estimate", "Run", "main_run", "read_run", "read_runs", "seed_groups"]
 
@@ -95,12 +96,12 @@ class Run:
     @cached_property
     def log(self) -> pd.DataFrame:
         """``log.csv``, one row per epoch; empty where there is none yet."""
-        return RunDirectory(self.path).read_log()
+        return read_csv(self.path / "log.csv")
 
     @cached_property
     def z_trace(self) -> pd.DataFrame:
         """``z_trace.csv``: run, k_inner, k_outer, log_z2; empty where it was not asked for."""
-        return RunDirectory(self.path).read_z_trace()
+        return read_csv(self.path / "z_trace.csv")
 
     @property
     def validation_counts(self) -> pd.Series:

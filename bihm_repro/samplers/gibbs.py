@@ -54,7 +54,6 @@ class GibbsSettings:
     """Whether the current state is a candidate too: p* is then invariant, but chains move less."""
 
     def __post_init__(self) -> None:
-        """Refuse counts below 1."""
         for name in ("proposals", "inner"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: {getattr(self, name)}; expected 1 or more")

@@ -41,7 +41,6 @@ class Budget:
     """Seconds from now on, or no limit where ``seconds`` is None."""
 
     def __init__(self, seconds: float | None, clock: Any = time.monotonic) -> None:
-        """Start counting now."""
         self.seconds, self._clock, self._start = seconds, clock, clock()
 
     @property

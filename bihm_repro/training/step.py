@@ -86,7 +86,7 @@ class Centres:
     def __init__(self, input_means: Mapping[Any, tuple[Any, Any]]) -> None:
         count = shared(np.int64(0), name="centre.count")
         weight = _running_weight(count, 1 - CENTRE_DECAY)
-        self.updates: list[tuple[Any, Any]] = [(count, count + 1)]
+        self.updates: list[tuple[Any, Any]] = [(count, count + 1)] if input_means else []
         self.new: dict[Any, Any] = {}
         self.biases: dict[Any, Any] = {}
         for weights, (bias, mean) in input_means.items():
@@ -115,7 +115,6 @@ class Averages:
     means: dict[Any, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the shared variables."""
         self.means = {w: zeros_like(w, "average") for w in self.parameters}
         self.count = shared(np.int64(0), name="average.count")
         self.weight = T.cast(_running_weight(self.count, 1.0 / self.over), "float32")
@@ -204,8 +203,7 @@ def plain_step(
         new[w] = penalty.shrink(w, new[w], rate)
     for w, bias in centres.biases.items():
         new[bias] = new[bias] - (centres.new[w].dimshuffle(0, "x") * (new[w] - w)).sum(axis=0)
-    updates = [*new.items(), *(centres.updates if centres.new else [])]
-    state = [*step.state, *(centres.state if centres.new else [])]
+    updates, state = [*new.items(), *centres.updates], [*step.state, *centres.state]
     if averages is not None:
         updates += [(averages.count, averages.count + 1)]
         updates += [
@@ -236,9 +234,8 @@ def fused_step(
         state += averages.state
         for w, mean in averages.means.items():
             states[w].append(mean)
-    if centres.new:
-        updates += centres.updates
-        state += centres.state
+    updates += centres.updates
+    state += centres.state
     alone = [
         w
         for w in parameters

@@ -24,7 +24,6 @@ class ProgressBar(Extension):
     """A bar for each epoch: updates per second, time left, current and best metrics."""
 
     def __init__(self, examples: int) -> None:
-        """Take the number of training examples."""
         self.examples = examples
         self._bar: Any = None
         self._shown = 0
@@ -105,7 +104,6 @@ class TensorBoard(Extension):
     """Writes every metric of the log as a scalar, with whichever writer is installed."""
 
     def __init__(self, folder: str) -> None:
-        """Open the log in ``folder``."""
         self.writer = _writer(folder)
 
     def between_epochs(self, loop: MainLoop) -> None:

@@ -33,7 +33,6 @@ class CsvLog(Extension):
     """Adds a row to log.csv after each epoch."""
 
     def __init__(self, run: RunDirectory, columns: list[str]) -> None:
-        """Write ``columns`` to the log of ``run``."""
         self.run, self.columns = run, columns
 
     def before_training(self, loop: MainLoop) -> None:

@@ -50,7 +50,6 @@ class PauseAfter(Extension):
     """Pauses after some seconds, in the middle of an epoch too."""
 
     def __init__(self, seconds: float, clock: Any = time.monotonic) -> None:
-        """Start counting now."""
         self.clock = clock
         self.end = clock() + seconds
 
@@ -64,7 +63,6 @@ class Interruption(Extension):
     """Ctrl-C or SIGTERM: finish the current updates, then pause; a second Ctrl-C stops at once."""
 
     def __init__(self) -> None:
-        """Nothing has been received yet."""
         self.received: str = ""
         self._before: dict[int, Any] = {}
 
