@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from bihm_repro.errors import SetupError
-
 HELP = 'print a completion script for a shell: eval "$(bihm completion bash)"'
 SHELLS = ("bash", "zsh", "tcsh")
 
@@ -17,10 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
-    try:
-        import shtab
-    except ImportError:
-        raise SetupError("bihm completion needs the package shtab: pip install shtab") from None
+    import shtab
+
     from bihm_repro.cli.main import build_parser
 
     print(shtab.complete(build_parser(), shell=args.shell))

@@ -17,6 +17,7 @@ from bihm_repro.errors import InputError
 from bihm_repro.models import registry
 from bihm_repro.ops.numerics import sigmoid
 from bihm_repro.recipes.recipe import Phase
+from bihm_repro.runs.layout import RunDirectory
 
 
 def test_fit_learns(trained):
@@ -124,6 +125,8 @@ def test_a_finished_run_folder_is_used_again(trained, monkeypatch):
     assert np.array_equal(same.parameters["q0.W"], model.parameters["q0.W"])
     with pytest.raises(InputError, match="trained on other data"):
         BiHM(**model.get_params()).fit(data[:400], valid=data[500:], out=folder)
+    with RunDirectory(folder).lock(), pytest.raises(InputError, match="is working on this run"):
+        BiHM(**model.get_params()).fit(data[:500], valid=data[500:], out=folder)
 
 
 def test_callbacks_see_rows_and_can_end_training(trained):
