@@ -21,6 +21,8 @@ from bihm_repro.errors import InputError
 from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.report.figures.style import source_path
 from bihm_repro.runs.reader import Run
+from bihm_repro.samplers.gibbs import GibbsSettings, gibbs_chain, start_chain
+from bihm_repro.samplers.inpainting import MASKS, inpainting_chain, known_pixels
 
 __all__ = [
     "Images",
@@ -36,6 +38,8 @@ __all__ = [
 ]
 
 SEED = 20160625
+SETTINGS = GibbsSettings(proposals=50, keep_current=False)
+"""The paper's sampler: fresh proposals only, so that chains move on."""
 Images = dict[str, np.ndarray]
 """Grey levels (n, pixels), uint8, by the suffix of their CSV's name."""
 
@@ -93,20 +97,11 @@ def sample_means(run: Run, n: int, gibbs_steps: int) -> tuple[np.ndarray, np.nda
 
     Both have shape (n, data_dim); the second comes from the first by Gibbs sampling of p*.
     """
-    from bihm_repro.samplers.gibbs import gibbs_chain, start_chain
-
     model, random = model_of(run), RandomStream(SEED, "samples")
     chain = start_chain(model, model.sample_p(n, random), random)
     before = model.expected_x(chain.layers)
-    *_, last = [chain, *gibbs_chain(model, chain, gibbs_steps, random, _settings())]
+    *_, last = [chain, *gibbs_chain(model, chain, gibbs_steps, random, SETTINGS)]
     return before, model.expected_x(last.layers)
-
-
-def _settings():
-    """The paper's sampler: fresh proposals only, so that chains move on."""
-    from bihm_repro.samplers.gibbs import GibbsSettings
-
-    return GibbsSettings(proposals=50, keep_current=False)
 
 
 def random_test_images(run: Run, n: int, folder: str = "data") -> np.ndarray:
@@ -125,13 +120,11 @@ def inpaint(run: Run, images: np.ndarray, repeats: int, gibbs_steps: int) -> Ima
     they are and the others as means, ``"-original"`` the images and ``"-known"``, 1 where a pixel
     is known: a half or a block is hidden in each.
     """
-    from bihm_repro.samplers.inpainting import MASKS, inpainting_chain, known_pixels
-
     model, random = model_of(run), RandomStream(SEED, "inpainting")
     shape, masks = image_shape(run), random.integers(len(MASKS), len(images))
     known = np.concatenate([known_pixels(MASKS[mask], shape, 1, random) for mask in masks])
     start, kept = np.repeat(images, repeats, axis=0), np.repeat(known, repeats, axis=0)
-    *_, last = inpainting_chain(model, start, kept, gibbs_steps, random, _settings())
+    *_, last = inpainting_chain(model, start, kept, gibbs_steps, random, SETTINGS)
     means = np.where(kept, start, model.expected_x(last.layers))
     return {
         "": grey_levels(means),
