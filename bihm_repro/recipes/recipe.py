@@ -25,11 +25,21 @@ from bihm_repro.bricks import registry as layer_types
 from bihm_repro.errors import InputError
 from bihm_repro.files import to_toml
 from bihm_repro.models import registry as models
-from bihm_repro.recipes import fields as allowed
 from bihm_repro.recipes import parsing
 from bihm_repro.recipes.checks import check_together
 from bihm_repro.recipes.extends import find_recipe, read_recipe
-from bihm_repro.recipes.fields import setting
+from bihm_repro.recipes.fields import (
+    boolean,
+    hidden_sizes,
+    integer,
+    number,
+    one_of,
+    registered,
+    schedule,
+    setting,
+    sizes,
+    text,
+)
 
 __all__ = [
     "EvaluationRecipe",
@@ -48,56 +58,50 @@ __all__ = [
 class ModelRecipe:
     """The model: which kind, how large, and the initial values of its parameters."""
 
-    kind: str = setting(models.DEFAULT, allowed.registered(models.kinds), "the kind of model")
+    kind: str = setting(models.DEFAULT, registered(models.kinds), "the kind of model")
     layers: tuple[int, ...] = setting(
-        (),
-        allowed.sizes("latent layer sizes from the data up"),
-        "latent layer sizes from the data up",
+        (), sizes("latent layer sizes from the data up"), "latent layer sizes from the data up"
     )
     hidden: tuple[Any, ...] = setting(
-        (), allowed.hidden_sizes(), "deterministic layers between latent ones (vae, iwae)"
+        (), hidden_sizes(), "deterministic layers between latent ones (vae, iwae)"
     )
     activation: str = setting(
-        "relu",
-        allowed.one_of("tanh", "relu", "logistic"),
-        "nonlinearity of the deterministic layers",
+        "relu", one_of("tanh", "relu", "logistic"), "nonlinearity of the deterministic layers"
     )
     weights: str = setting(
         "glorot-over-fan-in",
-        allowed.one_of("glorot-over-fan-in", "glorot", "gaussian"),
+        one_of("glorot-over-fan-in", "glorot", "gaussian"),
         "distribution of the initial weights",
     )
     weights_scale: float = setting(
-        0.1, allowed.number(above=0), "standard deviation of gaussian initial weights"
+        0.1, number(above=0), "standard deviation of gaussian initial weights"
     )
-    bias: float = setting(-1.0, allowed.number(), "initial value of the biases")
+    bias: float = setting(-1.0, number(), "initial value of the biases")
     visible_bias: str = setting(
         "constant",
-        allowed.one_of("constant", "data"),
+        one_of("constant", "data"),
         "initial biases of the data layer: bias, or the log-odds of the data's mean",
         later=True,
     )
     p_layer: Any = setting(
         layer_types.DEFAULT,
-        allowed.registered(layer_types.names, by_level=True),
+        registered(layer_types.names, by_level=True),
         "layer type of p's conditionals: one for all, or a list from the data up",
         later=True,
     )
     q_layer: Any = setting(
         layer_types.DEFAULT,
-        allowed.registered(layer_types.names, by_level=True),
+        registered(layer_types.names, by_level=True),
         "layer type of q's conditionals: one for all, or a list from the data up",
         later=True,
     )
     prior: str = setting(
         layer_types.DEFAULT,
-        allowed.registered(layer_types.names),
+        registered(layer_types.names),
         "layer type of the top prior",
         later=True,
     )
-    nade_hidden: int = setting(
-        100, allowed.integer(1), "hidden units of each nade layer", later=True
-    )
+    nade_hidden: int = setting(100, integer(1), "hidden units of each nade layer", later=True)
 
 
 @dataclass(frozen=True)
@@ -107,39 +111,39 @@ class TrainingRecipe:
     The gradient is the sum over the mini-batch, and the penalties are added to that sum.
     """
 
-    batch_size: int = setting(100, allowed.integer(1), "examples of a mini-batch")
-    l1: float = setting(1e-3, allowed.number(at_least=0), "L1 penalty on the summed gradient")
-    l2: float = setting(0.0, allowed.number(at_least=0), "L2 penalty on the summed gradient")
+    batch_size: int = setting(100, integer(1), "examples of a mini-batch")
+    l1: float = setting(1e-3, number(at_least=0), "L1 penalty on the summed gradient")
+    l2: float = setting(0.0, number(at_least=0), "L2 penalty on the summed gradient")
     control_variate: bool = setting(
-        True, allowed.boolean(), "subtract 1/K from the importance weights in q's gradient"
+        True, boolean(), "subtract 1/K from the importance weights in q's gradient"
     )
     sleep: float = setting(
         0.0,
-        allowed.number(at_least=0),
+        number(at_least=0),
         "weight of a sleep phase in q's gradient (bihm): 1 for as much as rws has",
         later=True,
     )
     step_rule: str = setting(
-        "adam", allowed.one_of("adam", "rmsprop", "momentum", "sgd"), "how gradients become steps"
+        "adam", one_of("adam", "rmsprop", "momentum", "sgd"), "how gradients become steps"
     )
     clip_norm: float = setting(
-        0.0, allowed.number(at_least=0), "largest norm of a gradient; 0 for no limit"
+        0.0, number(at_least=0), "largest norm of a gradient; 0 for no limit"
     )
     centred: bool = setting(
         False,
-        allowed.boolean(),
+        boolean(),
         "centre the inputs of every layer of binary units in the update",
         later=True,
     )
     l1_levels: Optional[int] = setting(  # noqa: UP045 (Python 3.9)
         None,
-        allowed.integer(0),
+        integer(0),
         "penalize p and q of so many lowest levels only; all by default",
         later=True,
     )
     l1_step: str = setting(
         "gradient",
-        allowed.one_of("gradient", "proximal"),
+        one_of("gradient", "proximal"),
         "L1 as a part of the gradient, or as a proximal step after it",
         later=True,
     )
@@ -149,39 +153,33 @@ class TrainingRecipe:
 class Phase:
     """A part of training with one K; it starts from the best parameters so far."""
 
-    samples: int = setting(10, allowed.integer(1), "K, the samples of q for each example")
-    learning_rate: float = setting(1e-3, allowed.number(above=0), "learning rate", compiled=False)
+    samples: int = setting(10, integer(1), "K, the samples of q for each example")
+    learning_rate: float = setting(1e-3, number(above=0), "learning rate", compiled=False)
     patience: int = setting(
         10,
-        allowed.integer(1),
+        integer(1),
         "epochs without a better validation log p that end the phase",
         compiled=False,
     )
     max_epochs: int = setting(
-        10000, allowed.integer(1), "epochs that end the phase in any case", compiled=False
+        10000, integer(1), "epochs that end the phase in any case", compiled=False
     )
     learning_rates: tuple[tuple[float, int], ...] = setting(
-        (),
-        allowed.schedule(),
-        "[learning rate, epochs] pairs, instead of learning_rate",
-        compiled=False,
+        (), schedule(), "[learning rate, epochs] pairs, instead of learning_rate", compiled=False
     )
     batch_size: Optional[int] = setting(  # noqa: UP045 (Python 3.9)
-        None, allowed.integer(1), "of this phase, instead of training.batch_size", compiled=False
+        None, integer(1), "of this phase, instead of training.batch_size", compiled=False
     )
     l1: Optional[float] = setting(  # noqa: UP045
-        None, allowed.number(at_least=0), "of this phase, instead of training.l1"
+        None, number(at_least=0), "of this phase, instead of training.l1"
     )
     average_over: Optional[int] = setting(  # noqa: UP045
         None,
-        allowed.integer(2),
+        integer(2),
         "measure and keep a Polyak average of the parameters over about so many updates",
     )
     valid_samples: Optional[int] = setting(  # noqa: UP045
-        None,
-        allowed.integer(1),
-        "K of this phase's validation, instead of the monitor's",
-        compiled=False,
+        None, integer(1), "K of this phase's validation, instead of the monitor's", compiled=False
     )
 
     def rate_at(self, epoch: int) -> float:
@@ -213,23 +211,19 @@ PAPER_PHASES = (Phase(), Phase(samples=100, learning_rate=3e-4))
 class MonitorRecipe:
     """What is measured while training, and how often (in epochs)."""
 
-    valid_samples: int = setting(10, allowed.integer(1), "K of the validation log p")
-    every: int = setting(1, allowed.integer(1), "epochs between validations")
-    test_every: int = setting(10, allowed.integer(0), "epochs between test metrics; 0: never")
+    valid_samples: int = setting(10, integer(1), "K of the validation log p")
+    every: int = setting(1, integer(1), "epochs between validations")
+    test_every: int = setting(10, integer(0), "epochs between test metrics; 0: never")
     test_samples: tuple[int, ...] = setting(
-        (1, 10, 100, 1000), allowed.sizes("numbers K"), "numbers K of the test metrics"
+        (1, 10, 100, 1000), sizes("numbers K"), "numbers K of the test metrics"
     )
-    test_examples: int = setting(1000, allowed.integer(0), "test examples for them; 0: all")
-    z_samples: int = setting(10000, allowed.integer(0), "samples of 2 log Z among them")
+    test_examples: int = setting(1000, integer(0), "test examples for them; 0: all")
+    z_samples: int = setting(10000, integer(0), "samples of 2 log Z among them")
     checkpoint_seconds: float = setting(
-        120.0, allowed.number(at_least=0), "seconds between checkpoints", decides=False
+        120.0, number(at_least=0), "seconds between checkpoints", decides=False
     )
     units_every: int = setting(
-        10,
-        allowed.integer(0),
-        "epochs between counts of active units; 0: never",
-        later=True,
-        decides=False,
+        10, integer(0), "epochs between counts of active units; 0: never", later=True, decides=False
     )
 
 
@@ -238,15 +232,13 @@ class EvaluationRecipe:
     """How the finished model is measured."""
 
     samples: tuple[int, ...] = setting(
-        (1, 10, 100, 1000), allowed.sizes("numbers K"), "numbers K of log p", decides=False
+        (1, 10, 100, 1000), sizes("numbers K"), "numbers K of log p", decides=False
     )
-    z_samples: int = setting(1000000, allowed.integer(0), "samples of 2 log Z", decides=False)
-    z_inner: int = setting(1, allowed.integer(1), "inner samples for each of them", decides=False)
-    ess_samples: int = setting(
-        10000, allowed.integer(0), "K of the effective sample size", decides=False
-    )
+    z_samples: int = setting(1000000, integer(0), "samples of 2 log Z", decides=False)
+    z_inner: int = setting(1, integer(1), "inner samples for each of them", decides=False)
+    ess_samples: int = setting(10000, integer(0), "K of the effective sample size", decides=False)
     ess_examples: int = setting(
-        1000, allowed.integer(0), "examples it is averaged over; 0: all", decides=False
+        1000, integer(0), "examples it is averaged over; 0: all", decides=False
     )
 
 
@@ -256,13 +248,13 @@ class InitialRecipe:
 
     source: str = setting(
         "",
-        allowed.text("a run folder or a model.npz", empty=True),
+        text("a run folder or a model.npz", empty=True),
         "run folder or model.npz",
         decides=False,
     )
     fingerprint: str = setting(
         "",
-        allowed.text("the fingerprint of parameters", empty=True),
+        text("the fingerprint of parameters", empty=True),
         "SHA-256 of the parameters",
         later=True,
     )
@@ -283,12 +275,12 @@ class Recipe:
 
     dataset: str = setting(
         "",
-        allowed.text("the name of a data set or the path of an .hdf5"),
+        text("the name of a data set or the path of an .hdf5"),
         "name of a data set, or path of an .hdf5",
     )
-    seed: int = setting(0, allowed.integer(0), "of initial values, mini-batches and samples")
+    seed: int = setting(0, integer(0), "of initial values, mini-batches and samples")
     title: str = setting(
-        "", allowed.text("a line of text", empty=True), "for tables and figures", decides=False
+        "", text("a line of text", empty=True), "for tables and figures", decides=False
     )
     model: ModelRecipe = field(default_factory=ModelRecipe)
     training: TrainingRecipe = field(default_factory=TrainingRecipe)
@@ -348,8 +340,8 @@ class Recipe:
         only where they are not at their default.
         """
         content = self._deciding(defaults=False)
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+        encoded = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(encoded.encode("utf-8")).hexdigest()
 
     def _deciding(self, defaults: bool = True) -> dict[str, Any]:
         """What decides the result; without ``defaults``, no later settings at their default."""

@@ -82,103 +82,73 @@ def _is_cell(name: str, value: Any) -> bool:
     return value is None or isinstance(value, bool) or _is_number(value)
 
 
+def _list_of(what: str, accepts: Callable[[Any], bool]) -> Rule:
+    return f"a list of {what}", lambda value: isinstance(value, list) and all(map(accepts, value))
+
+
+def _or_null(rule: Rule) -> Rule:
+    return f"{rule[0]} or null", lambda value: value is None or rule[1](value)
+
+
 COUNT: Rule = ("an integer, 0 or more", _is_count)
 NUMBER: Rule = ("a finite number", _is_number)
-NUMBER_OR_NONE: Rule = ("a finite number or null", lambda value: value is None or _is_number(value))
+NUMBER_OR_NULL = _or_null(NUMBER)
 TEXT: Rule = ("a text", lambda value: isinstance(value, str))
 BOOLEAN: Rule = ("true or false", lambda value: isinstance(value, bool))
+OBJECT: Rule = ("an object", lambda value: isinstance(value, dict))
 NUMBERS: Rule = (
     "an object of finite numbers",
     lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
 )
-ROWS: Rule = (
-    "a list of objects of finite numbers",
-    lambda value: (
-        isinstance(value, list)
-        and all(
-            isinstance(row, dict) and all(_is_cell(*cell) for cell in row.items()) for row in value
-        )
-    ),
+SIZES = _list_of("integers", _is_count)
+ROWS = _list_of(
+    "objects of finite numbers",
+    lambda row: isinstance(row, dict) and all(_is_cell(*cell) for cell in row.items()),
 )
-SIZES: Rule = (
-    "a list of integers",
-    lambda value: isinstance(value, list) and all(map(_is_count, value)),
-)
-OBJECT: Rule = ("an object", lambda value: isinstance(value, dict))
+
+
+def _fields(*rules: tuple[Rule, str]) -> dict[str, Rule]:
+    """Return the rule of each field; the names of those with the same rule are given together."""
+    return {name: rule for rule, names in rules for name in names.split()}
+
 
 RULES: dict[str, Rule] = {
     "int": COUNT,
     "float": NUMBER,
     "dict[str, float]": NUMBERS,
-    "Optional[float]": NUMBER_OR_NONE,
+    "Optional[float]": NUMBER_OR_NULL,
     "str": TEXT,
     "bool": BOOLEAN,
 }
 STATUS = {item.name: RULES[str(item.type)] for item in fields(Status)}
-PUBLIC_STATUS: dict[str, Rule] = {
-    "finished": BOOLEAN,
-    "phase": COUNT,
-    "phases": COUNT,
-    "epochs": COUNT,
-    "updates": COUNT,
-    "seconds": NUMBER,
-    "best_valid": NUMBER_OR_NONE,
-    "best_epoch": COUNT,
-    "cut_by_budget": BOOLEAN,
-    "engine": TEXT,
-    "data_fingerprint": TEXT,
-    "recipe_fingerprint": TEXT,
-    "commit": TEXT,
-    "version": TEXT,
-}
-STATE: dict[str, Rule] = {"status": OBJECT, "rows": ROWS, "data_fingerprint": TEXT, "best": TEXT}
-EVALUATION: dict[str, Rule] = {
-    "dataset": TEXT,
-    "split": TEXT,
-    "n_examples": COUNT,
-    "seed": COUNT,
-    "commit": TEXT,
-    "data_fingerprint": TEXT,
-    "data_exactness": TEXT,
-    "model_kind": TEXT,
-    "layers": SIZES,
-    "recipe_fingerprint": TEXT,
-    "model_fingerprint": TEXT,
-    "finished": BOOLEAN,
-    "seconds": NUMBER,
-    "updates": ("an integer or null", lambda value: value is None or _is_count(value)),
-    "samples": OBJECT,
-    "log_z2": OBJECT,
-    "log_z": OBJECT,
-    "ess": OBJECT,
-    "active_units": SIZES,
-    "information": (
-        "a list of finite numbers",
-        lambda value: isinstance(value, list) and all(map(_is_number, value)),
-    ),
-}
-ESTIMATE: dict[str, Rule] = {
-    "value": NUMBER,
-    "standard_error": NUMBER_OR_NONE,
-    "samples": COUNT,
-    "inner": COUNT,
-    "examples": COUNT,
-}
-
-
-RECIPE: dict[str, Rule] = {
-    "dataset": TEXT,
-    "seed": COUNT,
-    "title": TEXT,
-    "model": OBJECT,
-    "training": OBJECT,
-    "monitor": OBJECT,
-    "evaluation": OBJECT,
-    "phases": (
-        "a list of objects",
-        lambda value: isinstance(value, list) and all(isinstance(phase, dict) for phase in value),
-    ),
-}
+PUBLIC_STATUS = _fields(
+    (BOOLEAN, "finished cut_by_budget"),
+    (COUNT, "phase phases epochs updates best_epoch"),
+    (NUMBER, "seconds"),
+    (NUMBER_OR_NULL, "best_valid"),
+    (TEXT, "engine data_fingerprint recipe_fingerprint commit version"),
+)
+STATE = _fields((OBJECT, "status"), (ROWS, "rows"), (TEXT, "data_fingerprint best"))
+EVALUATION = _fields(
+    (TEXT, "dataset split commit data_fingerprint data_exactness model_kind"),
+    (TEXT, "recipe_fingerprint model_fingerprint"),
+    (COUNT, "n_examples seed"),
+    (_or_null(("an integer", _is_count)), "updates"),
+    (BOOLEAN, "finished"),
+    (NUMBER, "seconds"),
+    (OBJECT, "samples log_z2 log_z ess"),
+    (SIZES, "layers active_units"),
+    (_list_of("finite numbers", _is_number), "information"),
+)
+ESTIMATE = _fields(
+    (NUMBER, "value"), (NUMBER_OR_NULL, "standard_error"), (COUNT, "samples inner examples")
+)
+RECIPE = _fields(
+    (TEXT, "dataset title"),
+    (COUNT, "seed"),
+    (OBJECT, "model training monitor evaluation"),
+    (_list_of("objects", OBJECT[1]), "phases"),
+)
 
 
 def check_recipe(content: Mapping[str, Any]) -> None:
