@@ -20,24 +20,9 @@ __all__ = ["COMMANDS", "build_parser", "main"]
 
 # Each is the module of that name in this package.
 COMMANDS = (
-    "doctor",
-    "data",
-    "train",
-    "sweep",
-    "evaluate",
-    "layers",
-    "sample",
-    "inpaint",
-    "tables",
-    "figures",
-    "gallery",
-    "demo",
-    "watch",
-    "compare",
-    "recipes",
-    "reproduce",
-    "completion",
-)
+    "doctor data train sweep evaluate layers sample inpaint tables figures gallery demo "
+    "watch compare recipes reproduce completion"
+).split()
 
 
 class _Parser(argparse.ArgumentParser):

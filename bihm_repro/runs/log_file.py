@@ -20,20 +20,10 @@ __all__ = ["csv_row", "log_columns", "read_csv"]
 
 def log_columns(recipe: Recipe) -> list[str]:
     """Return the columns of log.csv for ``recipe``."""
-    columns = [
-        "phase",
-        "epoch",
-        "updates",
-        "seconds",
-        "learning_rate",
-        "samples",
-        "train_log_p",
-        "train_log_p_tilde_star",
-        "valid_log_p",
-        "valid_log_p_tilde_star",
-        "valid_bound",
-        "best",
-    ]
+    columns = (
+        "phase epoch updates seconds learning_rate samples train_log_p train_log_p_tilde_star "
+        "valid_log_p valid_log_p_tilde_star valid_bound best"
+    ).split()
     ks = recipe.monitor.test_samples
     columns += [f"test_log_p_{k}" for k in ks]
     columns += [f"test_log_p_tilde_star_{k}" for k in ks]

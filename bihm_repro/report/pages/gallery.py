@@ -37,17 +37,9 @@ __all__ = ["build_gallery", "curve_png", "log_table"]
 
 LOG_ROWS = 12
 LOG_COLUMNS = (
-    "phase",
-    "epoch",
-    "updates",
-    "seconds",
-    "learning_rate",
-    "samples",
-    "train_log_p",
-    "valid_log_p",
-    "valid_log_p_tilde_star",
-    "valid_bound",
-)
+    "phase epoch updates seconds learning_rate samples train_log_p valid_log_p "
+    "valid_log_p_tilde_star valid_bound"
+).split()
 PICTURE_LIMIT = 4_000_000
 """Bytes above which a picture is linked and not embedded, to keep the page small enough to send."""
 RUN_FILES = ("recipe.toml", "log.csv", "status.json", "evaluation.json", "model.npz")
