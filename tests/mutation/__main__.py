@@ -85,6 +85,7 @@ def in_fork(work: Callable[[], int], log: Path, limit: int | None = None) -> int
             output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(output, 1)
             os.dup2(output, 2)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             if limit:
                 resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
                 signal.alarm(SECONDS)
@@ -162,6 +163,7 @@ def main() -> int:
     parser.add_argument("--surveys", type=Path, help="a folder to keep and reuse surveys in")
     args = parser.parse_args()
     counts: Counter = Counter()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the copy is removed
     scratch = Path(tempfile.mkdtemp(prefix="mutation-")).resolve()
     try:
         make_copy(scratch)
