@@ -5,12 +5,14 @@ They are called in the order of their list, and see what those before them wrote
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bihm_repro.training.main_loop import MainLoop
+else:
+    MainLoop = Any  # the main loop imports this module
 
-__all__ = ["Extension"]
+__all__ = ["Extension", "MainLoop"]
 
 
 class Extension:

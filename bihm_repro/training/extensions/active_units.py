@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
 from bihm_repro.estimators.active_units import layer_activity
 from bihm_repro.models import registry
 from bihm_repro.recipes.recipe import Recipe
-from bihm_repro.training.extensions import Extension
-
-if TYPE_CHECKING:
-    from bihm_repro.training.main_loop import MainLoop
+from bihm_repro.training.extensions import Extension, MainLoop
 
 __all__ = ["ActiveUnits", "unit_counter"]
 

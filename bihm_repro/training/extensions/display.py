@@ -6,14 +6,11 @@ import importlib
 import sys
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from bihm_repro.errors import SetupError
 from bihm_repro.progress import progress
-from bihm_repro.training.extensions import Extension
-
-if TYPE_CHECKING:
-    from bihm_repro.training.main_loop import MainLoop
+from bihm_repro.training.extensions import Extension, MainLoop
 
 __all__ = ["ProgressBar", "ProgressLines", "TensorBoard"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,8 @@ from bihm_repro.engine.parallel import requested
 from bihm_repro.errors import InputError
 from bihm_repro.recipes.recipe import InitialRecipe
 from bihm_repro.runs.checkpoint import divided, joined
-from bihm_repro.training.extensions import Extension
+from bihm_repro.training.extensions import Extension, MainLoop
 from bihm_repro.training.log import TrainingLog
-
-if TYPE_CHECKING:
-    from bihm_repro.training.main_loop import MainLoop
 
 __all__ = ["Agreement", "code_fingerprint"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,12 +19,9 @@ from bihm_repro.models.base import Model
 from bihm_repro.models.registry import Capability
 from bihm_repro.ops.random_numbers import seed_for
 from bihm_repro.ops.random_stream import random_rows
-from bihm_repro.training.extensions import Extension
+from bihm_repro.recipes.recipe import Phase, Recipe
+from bihm_repro.training.extensions import Extension, MainLoop
 from bihm_repro.training.extensions.stopping import non_finite
-
-if TYPE_CHECKING:
-    from bihm_repro.recipes.recipe import Phase, Recipe
-    from bihm_repro.training.main_loop import MainLoop
 
 __all__ = [
     "BestSoFar",

@@ -8,7 +8,7 @@ which is written first and whose predecessor is kept: the state on the disk alwa
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,7 @@ from bihm_repro.runs.arrays import fingerprint_of
 from bihm_repro.runs.checkpoint import joined
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.record import source_commit
-from bihm_repro.training.extensions import Extension
-
-if TYPE_CHECKING:
-    from bihm_repro.training.main_loop import MainLoop
+from bihm_repro.training.extensions import Extension, MainLoop
 
 __all__ = ["Checkpoints", "CsvLog"]
 

@@ -10,13 +10,10 @@ import math
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bihm_repro.errors import InputError
-from bihm_repro.training.extensions import Extension
-
-if TYPE_CHECKING:
-    from bihm_repro.training.main_loop import MainLoop
+from bihm_repro.training.extensions import Extension, MainLoop
 
 __all__ = ["EpochLimit", "Patience", "PauseAfter", "Interruption", "FiniteMetrics", "non_finite"]
 

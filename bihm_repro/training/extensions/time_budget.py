@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bihm_repro.training.extensions import Extension
-
-if TYPE_CHECKING:
-    from bihm_repro.recipes.recipe import Phase
-    from bihm_repro.training.main_loop import MainLoop
+from bihm_repro.recipes.recipe import Phase
+from bihm_repro.training.extensions import Extension, MainLoop
 
 __all__ = ["SkippedPhases", "TimeBudget", "shares"]
 
