@@ -17,6 +17,7 @@ BUDGET ?=
 FRESH ?=
 JOBS ?= 1
 TIME ?= 10m
+TESTS ?=
 SEED ?= 0
 COUNT ?= 25
 DATA_MIRROR ?=
@@ -96,10 +97,10 @@ figures: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest
 
-# Sweeps with killed workers, training on several devices and hosts, scikit-learn's checks: half an
-# hour or more on two cores.
+# Sweeps with killed workers, training on several devices and hosts (ENGINE=pytensor), the wheel in an
+# environment of its own, scikit-learn's checks: some minutes; TESTS=tests/cluster for a part of them.
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow $(TESTS)
 
 # Damaged files, faults at every file operation, kills, hostile servers and names; see SECURITY.md.
 torture: $(READY)
