@@ -14,7 +14,7 @@ from bihm_repro.report.figures.curves import learning_curves
 from bihm_repro.report.figures.samples import FACES, model_run
 from bihm_repro.report.footnotes import comparable, marks_of, notes_for
 from bihm_repro.report.methods import evaluation_of, method_of, negative_log_likelihood, nll_value
-from bihm_repro.report.tables.contest import contest_entries, without_contest
+from bihm_repro.report.tables.contest import contest_entries
 from bihm_repro.report.tables.mnist import MNIST, RESAMPLED, mnist_run
 from bihm_repro.report.tables.runs import active_units
 from bihm_repro.report.tables.table import Cell, Column, Table, to_markdown
@@ -310,8 +310,7 @@ def _contest(runs: Sequence[Run]) -> list[Claim]:
 
 def all_claims(runs: Sequence[Run]) -> list[Claim]:
     """Return every claim with its outcome in ``runs``."""
-    others = without_contest(runs)
-    found = [claim(others) for claim in CLAIMS] + [_contest(runs)]
+    found = [claim(runs) for claim in (*CLAIMS, _contest)]
     return [one for part in found for one in (part if isinstance(part, list) else [part])]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bihm_repro.datasets.info import SURROGATE
 from bihm_repro.datasets.registry import DATASETS
-from bihm_repro.report.methods import is_exact
+from bihm_repro.report.methods import without_samples
 from bihm_repro.runs.reader import Run
 
 __all__ = ["comparable", "marks_of", "notes_for"]
@@ -50,7 +50,9 @@ def marks_of(run: Run | None) -> str:
         SURROGATE_SPLIT: run.dataset == "web" and exactness != "exact",
         NOT_COMPARABLE: run.dataset == "rcv1_surrogate",
         UNFINISHED: not run.finished,
-        FEWER_SAMPLES: run.sample_counts and run.sample_counts[-1] < 1000 and not is_exact(run),
+        FEWER_SAMPLES: run.sample_counts
+        and run.sample_counts[-1] < 1000
+        and not without_samples(run),
         OTHER_PIXELS: exactness == "not the published draw",
         SUBSET: entry is not None and examples is not None and examples < entry.sizes["test"],
     }

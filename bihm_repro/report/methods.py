@@ -16,12 +16,12 @@ from bihm_repro.runs.reader import Estimate, Run, main_run
 
 __all__ = [
     "evaluation_of",
-    "is_exact",
     "method_of",
     "method_run",
     "methods_in",
     "negative_log_likelihood",
     "nll_value",
+    "without_samples",
 ]
 
 LAYER_FIELDS = ("p_layer", "q_layer", "prior")
@@ -80,6 +80,7 @@ def evaluation_of(run: Run | None) -> dict[str, Any]:
     return {} if run is None else run.evaluation or {}
 
 
-def is_exact(run: Run) -> bool:
-    """Whether log p is computed and not estimated, as for NADE."""
-    return registry.kind(run.kind).can(registry.Capability.EXACT_LOG_P)
+def without_samples(run: Run) -> bool:
+    """Whether log p takes no samples of latents: it is exact (NADE), or known up to Z (RBM)."""
+    able = registry.kind(run.kind).can
+    return able(registry.Capability.EXACT_LOG_P) or able(registry.Capability.LOG_Z)

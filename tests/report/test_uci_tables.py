@@ -64,6 +64,14 @@ def test_fewer_samples_are_marked(tmp_path):
     assert cells(table, "dna")["nll_p"] == "88.00 ± 0.05¶"
 
 
+@pytest.mark.parametrize("kind", ["nade", "rbm"])
+def test_methods_without_samples_of_latents_carry_no_mark_for_few(tmp_path, kind):
+    few = evaluation(-88.0, counts=(1,), star=False)
+    write_run(tmp_path, f"{kind}-dna", "dna", kind=kind, layers=(5,), evaluated=few)
+    table = uci_tables.models_table(read_runs(tmp_path)[0])
+    assert cells(table, f"{kind.upper()}, ours")["dna"] == "88.00"
+
+
 @pytest.mark.parametrize(
     "dataset, exactness, mark",
     [

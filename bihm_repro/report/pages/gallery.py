@@ -84,30 +84,25 @@ def build_gallery(
     shown = {"Tables": True, "Claims": True, "Figures": figures or missing, "Samples": pictures,
              "Speed": speed.is_file(), "Runs": True}  # fmt: skip
     evaluated = sum(run.evaluation is not None for run in runs)
-    others = without_contest(runs)
     return render(
         "gallery.html",
         title="Bidirectional Helmholtz Machines, reproduced",
         summary=f"{len(runs)} runs, {evaluated} of them evaluated. Every number of ours comes "
-        f"from the evaluation.json of a run. {uci.summary_line(others)}",
+        f"from the evaluation.json of a run. {uci.summary_line(runs)}",
         demo=link(demo) if demo.is_file() else None,
         parts=[name for name, content in shown.items() if content],
         hero=figures.pop("samples", None),
-        headline=_headline(others),
-        tables=[build(others) for build in (uci.uci_table, mnist.mnist_table, mnist.ess_table)],
-        folded=[
-            table
-            for build in folded
-            if (table := build(runs if build is contest_table else others)).rows
-        ],
+        headline=_headline(runs),
+        tables=[build(runs) for build in (uci.uci_table, mnist.mnist_table, mnist.ess_table)],
+        folded=[table for build in folded if (table := build(runs)).rows],
         claims=claims_table(runs),
         figures=list(figures.values()),
         missing_figures=missing,
         pictures=pictures,
         speed=_speed(speed, link) if speed.is_file() else None,
-        runs_table=runs_table(others),
+        runs_table=runs_table(runs),
         complaints=complaints,
-        runs=[_run(run, link) for run in others],
+        runs=[_run(run, link) for run in without_contest(runs)],
         version=__version__,
     )
 

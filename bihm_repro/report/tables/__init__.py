@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bihm_repro.errors import InputError
 from bihm_repro.files import write_text
-from bihm_repro.report.tables.contest import contest_table, without_contest
+from bihm_repro.report.tables.contest import contest_table
 from bihm_repro.report.tables.mnist import ess_table, mnist_others_table, mnist_table, samples_table
 from bihm_repro.report.tables.runs import runs_table, seeds_table
 from bihm_repro.report.tables.table import Table, to_csv, to_latex, to_markdown
@@ -49,9 +49,8 @@ def build_tables(runs: Sequence[Run], groups: Iterable[str] = ("all",)) -> list[
         raise InputError(
             f"tables: {unknown[0]!r} is not known; give one or more of {', '.join(GROUPS)}, all"
         )
-    others = without_contest(runs)
     return [
-        build(runs if name == "contest" else others)
+        build(runs)
         for name, builders in GROUPS.items()
         if "all" in wanted or name in wanted
         for build in builders
@@ -70,11 +69,10 @@ def write_tables(tables: Iterable[Table], folder: str | Path) -> list[Path]:
 
 def readme_block(runs: Sequence[Run]) -> str:
     """Return the README's results: UCI and MNIST, then other models, seeds and the contest."""
-    others = without_contest(runs)
-    tables = [uci_table(others), mnist_table(others)]
+    tables = [uci_table(runs), mnist_table(runs)]
     optional = (
-        (models_table(others), "adult"),
-        (seeds_table(others), "mean_nll_p"),
+        (models_table(runs), "adult"),
+        (seeds_table(runs), "mean_nll_p"),
         (contest_table(runs), "bihm_nll_p"),
     )
     tables += [table for table, key in optional if _has_numbers(table, key)]

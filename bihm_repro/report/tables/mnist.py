@@ -8,11 +8,11 @@ from bihm_repro.report import paper
 from bihm_repro.report.footnotes import marks_of, notes_for
 from bihm_repro.report.methods import (
     evaluation_of,
-    is_exact,
     method_of,
     method_run,
     methods_in,
     negative_log_likelihood,
+    without_samples,
 )
 from bihm_repro.report.tables.runs import active_units
 from bihm_repro.report.tables.table import Cell, Column, Table, difference, estimate_cell
@@ -47,7 +47,7 @@ def _row(
 ) -> list[Cell]:
     marks = marks_of(run)
     # With K = 1 the estimate of log p* is no bound: its partition function is estimated apart.
-    bounded = run is not None and quantity == "log_p" and not is_exact(run)
+    bounded = run is not None and quantity == "log_p" and not without_samples(run)
     bound = negative_log_likelihood(run, quantity, 1) if bounded else None
     estimate = negative_log_likelihood(run, quantity)
     return [
@@ -92,7 +92,7 @@ def mnist_table(runs: Sequence[Run]) -> Table:
 
 
 def _mnist_notes(present: Sequence[Run | None]) -> list[str]:
-    estimated = [run for run in present if run is not None and not is_exact(run)]
+    estimated = [run for run in present if run is not None and not without_samples(run)]
     counts = sorted({run.sample_counts[-1] for run in estimated})
     largest = ", ".join(f"{count:,}" for count in counts) or "the largest evaluated"
     return [

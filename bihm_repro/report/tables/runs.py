@@ -10,6 +10,7 @@ import pandas as pd
 from bihm_repro.report import paper
 from bihm_repro.report.footnotes import marks_of, notes_for
 from bihm_repro.report.methods import method_of, negative_log_likelihood, nll_value
+from bihm_repro.report.tables.contest import without_contest
 from bihm_repro.report.tables.table import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.runs.reader import Estimate, Run, seed_groups
 
@@ -17,7 +18,11 @@ __all__ = ["active_units", "logged_units", "runs_table", "seeds_table", "trainin
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
-    """All run folders, evaluated or not: how far each went, how long it took, which commit."""
+    """All run folders, evaluated or not: how far each went, how long it took, which commit.
+
+    Those of the contest have a table of their own, and are left out here and of the seeds.
+    """
+    runs = without_contest(runs)
     columns = (
         Column("run", "run", left=True),
         Column("set", "set", left=True),
@@ -104,7 +109,7 @@ def _published(run: Run) -> float | None:
 def seeds_table(runs: Sequence[Run]) -> Table:
     """Mean and spread over seeds of each recipe that was run with more than one."""
     rows, present = [], []
-    for group in seed_groups(run for run in runs if run.evaluation is not None):
+    for group in seed_groups(run for run in without_contest(runs) if run.evaluation is not None):
         group = list({run.seed: run for run in reversed(group)}.values())[::-1]  # each seed once
         if len(group) < 2:
             continue
