@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
 from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.runs.layout import RunDirectory
@@ -55,6 +56,24 @@ def test_validation_is_measured_on_validation_rows_and_test_on_test_rows(logs):
         assert row["test_log_p_2"] == pytest.approx(test, abs=1e-4)
         assert row["train_log_p"] == pytest.approx(test, abs=1e-3)
         assert log.status.best_valid == row["valid_log_p"]
+
+
+def test_training_goes_on_from_the_state_in_the_folder(tmp_path):
+    run, found = RunDirectory(tmp_path / "run"), []
+    model = SimpleNamespace(get_values=lambda: {"w": np.zeros(2)})
+    loop = SimpleNamespace(model=model, resume=lambda *given: found.append(given))
+    run.path.mkdir()
+    session.restore(loop, run, "f")
+    assert found == []
+    record = {"status": {"updates": 7}, "rows": [{"epoch": 1}], "data_fingerprint": "f"}
+    run.write_state({"parameter/w": np.ones(2), "rule/count": np.array(7)}, record)
+    session.restore(loop, run, "f")
+    [(log, groups)] = found
+    assert log.status.updates == 7 and log.rows == [{"epoch": 1}]
+    assert groups["parameter"]["w"].tolist() == [1, 1] and groups["rule"] == {"count": 7}
+    with pytest.raises(InputError, match="began on other data"):
+        session.restore(loop, run, "g")
+    assert len(found) == 1
 
 
 MEASURING = ["FiniteMetrics", "EpochLimit", "Validation", "BestSoFar"]
