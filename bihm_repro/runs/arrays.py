@@ -11,6 +11,7 @@ import hashlib
 import math
 import os
 import struct
+import sys
 import tokenize
 import zipfile
 import zlib
@@ -180,6 +181,11 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
     with archive.open(info) as stream:
         value = np.lib.format.read_array(stream, allow_pickle=False)
         stream.read(1)  # reaches the end, where the checksum is compared
+    if value.dtype.kind == "U":
+        # numpy makes strings of any numbers; Python fails at those that are no characters.
+        codes = np.frombuffer(value.tobytes(), np.dtype("u4").newbyteorder(value.dtype.byteorder))
+        if (codes > sys.maxunicode).any():
+            raise InputError(f"is damaged: its entry {info.filename!r} is not a text")
     return value
 
 

@@ -121,6 +121,19 @@ def test_an_array_that_grows_a_hundred_times_is_refused_unread(tmp_path):
     assert read_arrays(path)["w"].shape == (1000,)
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_text_of_numbers_that_are_no_characters_is_refused(tmp_path, order):
+    path = tmp_path / "m.npz"
+    for last, accepted in ((0x10FFFF, True), (0x110000, False), (0xFFFFFFFF, False)):
+        codes = np.array([ord("{"), ord("a"), last], f"{order}u4")
+        np.savez(path, text=codes.view(f"{order}U3")[0:1].reshape(()), none=np.array([], "U"))
+        if accepted:
+            assert str(read_arrays(path)["text"]) == "{a\U0010ffff"
+        else:
+            with pytest.raises(InputError, match="m.npz: is damaged: its entry 'text.npy'"):
+                read_arrays(path)
+
+
 def test_the_end_of_an_archive_is_not_looked_for_in_a_comment(tmp_path):
     path = tmp_path / "m.npz"
     np.savez(path, w=np.ones(3))
