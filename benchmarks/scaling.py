@@ -207,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(measure_evaluation(**request)))
         return 0
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=1_000_000, help="of 2 log Z")
+    parser.add_argument("--samples", type=int, default=300_000, help="of 2 log Z")
     parser.add_argument("--workers", type=int, default=2, help="the largest number of workers")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the script")
     parser.add_argument("--out", default="results", help="folder of scaling.json")
