@@ -18,6 +18,9 @@ from bihm_repro.runs.layout import RunDirectory, run_name
 
 __all__ = ["Point", "parse_grid", "parse_seeds", "sweep_points"]
 
+LONGEST_NAME = 200
+"""Characters of a folder's name; file systems allow 255 bytes, and copies get a suffix."""
+
 
 @dataclass(frozen=True)
 class Point:
@@ -95,6 +98,11 @@ def _check(points: Iterable[Point]) -> None:
     folders: dict[Path, Point] = {}
     for point in points:
         point.load()
+        if len(point.name) > LONGEST_NAME:
+            raise InputError(
+                f"{point.folder}: the name has {len(point.name)} characters, at most "
+                f"{LONGEST_NAME} are allowed; give shorter values, or a recipe for each"
+            )
         other = folders.setdefault(point.folder, point)
         if other is not point:
             raise InputError(

@@ -162,3 +162,13 @@ def test_the_line_of_a_running_point(toy):
         "phase 1/1, epoch 2, best validation -log p 10.250, at most 01:00 left"
     )
     assert progress_line({**status, "finished": True}, recipe).endswith("10.250, evaluation")
+
+
+def test_a_value_too_long_for_the_name_of_a_folder_is_one_line(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text('dataset = "bars"\n[model]\nlayers = [2]\n')
+    fits = "9" * (200 - len("a-title="))
+    [point] = sweep_points([str(path)], (), [f'title="{fits}"'], tmp_path)
+    assert len(point.name) == 200 and not point.is_complete()
+    with pytest.raises(InputError, match="the name has 201 characters, at most 200 are allowed"):
+        sweep_points([str(path)], (), [f'title="{fits}9"'], tmp_path)
