@@ -74,6 +74,15 @@ def test_differences_within_two_standard_errors_count_as_none(results):
     ]
 
 
+@pytest.mark.parametrize("value, outcome", [(13.05, "no difference"), (13.2, "better")])
+def test_single_seeds_are_compared_by_their_errors_over_the_rows(tmp_path, value, outcome):
+    add(tmp_path, "bihm", "deep", [13.0])
+    add(tmp_path, "rws", "deep", [value])  # errors of 0.05 each
+    assert contest_summary(read_runs(tmp_path)[0]) == [
+        f"BiHM against RWS, deep layers: {outcome} on adult."
+    ]
+
+
 def test_runs_of_the_contest_stand_in_where_a_set_has_no_run_of_its_own(results):
     def nll_p():
         runs, _ = read_runs(results)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bihm_repro.report import paper
 from bihm_repro.report.footnotes import notes_for
-from bihm_repro.report.methods import method_of, nll_value
+from bihm_repro.report.methods import method_of, negative_log_likelihood, nll_value
 from bihm_repro.report.tables.table import Cell, Column, Table
 from bihm_repro.runs.reader import Run, seed_groups
 
@@ -47,6 +47,14 @@ class Entry(NamedTuple):
     def spread(self) -> float | None:
         """Standard deviation over the seeds; None for a single one."""
         return statistics.stdev(map(nll_value, self.runs)) if len(self.runs) > 1 else None
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean over seeds; of a single seed, that over the test rows."""
+        if self.spread is not None:
+            return self.spread / math.sqrt(len(self.runs))
+        estimate = negative_log_likelihood(self.runs[0])
+        return (estimate.standard_error if estimate else None) or 0.0
 
     @property
     def cell(self) -> Cell:
@@ -89,11 +97,7 @@ def _architecture(run: Run) -> str | None:
 def _better(first: Entry, second: Entry) -> float:
     """-1, 0 or 1: which mean is lower; 0 within two standard errors of the difference."""
     gap = first.mean - second.mean
-    spreads = [(entry.spread, len(entry.runs)) for entry in (first, second)]
-    if any(spread is None for spread, _ in spreads):
-        return math.copysign(round(gap, 2) != 0, gap)
-    error = math.sqrt(sum(spread**2 / n for spread, n in spreads if spread is not None))
-    return math.copysign(abs(gap) > 2 * error, gap)
+    return math.copysign(abs(gap) > 2 * math.hypot(first.error, second.error), gap)
 
 
 def _compared(entries: dict[tuple[str, str, str], Entry], question: str, pairs: list) -> str:
@@ -166,7 +170,9 @@ def contest_table(runs: Sequence[Run]) -> Table:
         "Same initial weights, rates, centring, averaging and number of epochs for all. L1: chosen "
         "on validation, for each method and architecture, from "
         f"{' or '.join(map(str, trials))} values. ±: standard deviation between seeds. deep: the "
-        "paper's layers for BiHM; shallow: its layers for RWS. diff.: BiHM minus RWS.",
+        "paper's layers for BiHM; shallow: its layers for RWS. diff.: BiHM minus RWS. Below, "
+        "differences within two standard errors (between seeds; of a single seed, over the test "
+        "rows) count as none.",
         *contest_summary(runs),
         *notes_for(present),
     ]
