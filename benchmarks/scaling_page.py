@@ -66,11 +66,20 @@ def _reduction(found: dict) -> str:
         "with a core each that talk over the loopback (Gloo); the sum of one gradient "
         f"({_megabytes(found['gradient_bytes'])}) over the hosts was measured alone, too.\n\n"
         + _table(titles, rows)
-        + f"\n\nAn update grows with examples × K. {hosts} hosts save {hosts - 1}/{hosts} of it "
-        f"and add one sum, so that they pay from about {pays:,.0f} rows (examples × K) on; with "
-        f"the full rate of a 10 Gbit/s network, {found['gradient_bytes'] / 1.25e6:.1f} ms for the "
-        f"gradient, from about {fast:,.0f}."
+        + f"\n\nA line through the first and the last of these times says that {hosts} hosts pay "
+        f"from about {_crossing(found['updates']):,.0f} rows (examples × K) on. If nothing but the "
+        f"sum of the gradient were added to {hosts} equal shares of the update, it would be from "
+        f"about {pays:,.0f} on; with the full rate of a 10 Gbit/s network, "
+        f"{found['gradient_bytes'] / 1.25e6:.1f} ms for the gradient, from about {fast:,.0f}."
     )
+
+
+def _crossing(updates: list[dict]) -> float:
+    """Return the rows at which lines through the times of one host and of several cross."""
+    first, last = updates[0], updates[-1]
+    start, end = (one["batch"] * one["samples"] for one in (first, last))
+    gaps = [one["hosts_ms"] - one["one_ms"] for one in (first, last)]
+    return start + gaps[0] * (end - start) / (gaps[0] - gaps[1])
 
 
 def _communication(models: list[dict]) -> str:
