@@ -15,6 +15,7 @@ from bihm_repro.runs.reader import Run, seed_groups
 
 __all__ = [
     "Entry",
+    "compare",
     "contest_entries",
     "contest_summary",
     "contest_table",
@@ -37,6 +38,11 @@ class Entry(NamedTuple):
     def l1(self) -> float:
         """The penalty that validation chose."""
         return float(self.runs[0].recipe.get("training", {}).get("l1", 0.0))
+
+    @property
+    def valid(self) -> float:
+        """Validation log p of the lowest seed, by which choices are made."""
+        return float(self.runs[0].status.get("best_valid", -math.inf))
 
     @property
     def mean(self) -> float:
@@ -94,7 +100,7 @@ def _architecture(run: Run) -> str | None:
     return {entry.bihm_layers: "deep", entry.rws_layers: "shallow"}.get(run.layers)
 
 
-def _better(first: Entry, second: Entry) -> float:
+def compare(first: Entry, second: Entry) -> float:
     """-1, 0 or 1: which mean is lower; 0 within two standard errors of the difference."""
     gap = first.mean - second.mean
     return math.copysign(abs(gap) > 2 * math.hypot(first.error, second.error), gap)
@@ -105,7 +111,7 @@ def _compared(entries: dict[tuple[str, str, str], Entry], question: str, pairs: 
     names: dict[float, list[str]] = {-1.0: [], 0.0: [], 1.0: []}
     for name, first, second in pairs:
         if first in entries and second in entries:
-            names[_better(entries[first], entries[second]) + 0.0].append(name)
+            names[compare(entries[first], entries[second]) + 0.0].append(name)
     parts = [
         f"{word} on {', '.join(names[sign])}"
         for sign, word in ((-1.0, "better"), (1.0, "worse"), (0.0, "no difference"))
