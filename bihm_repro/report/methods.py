@@ -1,7 +1,8 @@
 """The names of models in tables, and the run that represents each of them.
 
 A method is a kind of model with its conditional distributions: ``BiHM``, ``BiHM-DARN`` (a BiHM
-with a DARN layer), ``RWS-NADE``, ``NADE``. A new kind appears in the tables without a change here.
+with a DARN layer), ``RWS-NADE``, ``NADE``; ``BiHM-sleep`` has a sleep term in q's gradient. A new
+kind appears in the tables without a change here.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def method_of(run: Run) -> str:
     model = run.recipe.get("model", {})
     types = {name.upper() for field in LAYER_FIELDS for name in _layer_types(model.get(field))}
     others = sorted(name for name in types - {"BERNOULLI"} if name not in title.upper())
-    return "-".join([title, *reversed(others)][:2])
+    sleep = ["sleep"] if run.recipe.get("training", {}).get("sleep") else []
+    return "-".join([title, *others[-1:], *sleep])
 
 
 def methods_in(runs: Iterable[Run]) -> list[str]:

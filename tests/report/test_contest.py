@@ -12,20 +12,20 @@ from bihm_repro.report.tables.contest import contest_entries, contest_summary, c
 from bihm_repro.runs.reader import read_runs
 
 
-def add(results, method, architecture, values, *, l1=0.01, valid=-10.0, dataset="adult", name=""):
+def add(results, method, architecture, values, *, l1=0.01, rate=1e-2, valid=-10.0, dataset="adult"):
     """One run per seed; a value of None leaves the run without an evaluation."""
     entry = UCI_BY_NAME[dataset]
     for seed, value in enumerate(values):
         write_run(
             results,
-            f"contest/{name or f'{dataset}-{method}-{architecture}'}-{l1:g}-seed{seed}",
+            f"contest/{dataset}-{method}-{architecture}-{l1:g}-{rate:g}-seed{seed}",
             dataset,
             kind=method,
             layers=entry.bihm_layers if architecture == "deep" else entry.rws_layers,
             seed=seed,
             best_valid=valid,
             evaluated=None if value is None else evaluation(-value, star=method == "bihm"),
-            extra=f"[training]\nl1 = {l1}\n",
+            extra=f"[training]\nl1 = {l1}\n[[phases]]\nlearning_rate = {rate}\n",
         )
 
 
@@ -58,6 +58,15 @@ def test_validation_chooses_the_penalty_and_not_the_test_set(results):
     add(results, "bihm", "deep", [15.0, 15.0], l1=0.001, valid=-9.0)
     entry = contest_entries(read_runs(results)[0])["adult", "deep", "BiHM"]
     assert (entry.l1, entry.mean, entry.trials, len(entry.runs)) == (0.001, 15.0, 3, 2)
+
+
+def test_validation_chooses_the_rate_as_well(results):
+    add(results, "rws", "deep", [1.0], rate=5e-3, valid=-11.0)
+    add(results, "rws", "deep", [15.0], rate=2e-2, valid=-9.0)
+    row = rows(results)["deep"]
+    assert (row["rws_rate"].value, row["rws_nll_p"].value) == ("0.02", 15.0)
+    assert row["bihm_rate"].value == "0.01"
+    assert "from the same 1 or 3 trials" in contest_table(read_runs(results)[0]).notes[0]
 
 
 def test_a_chosen_penalty_without_an_evaluation_gives_no_entry(results):

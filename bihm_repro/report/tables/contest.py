@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bihm_repro.recipes.recipe import Phase
 from bihm_repro.report import paper
 from bihm_repro.report.footnotes import notes_for
 from bihm_repro.report.methods import method_of, negative_log_likelihood, nll_value
@@ -28,16 +29,22 @@ METHODS = ("BiHM", "RWS")
 
 
 class Entry(NamedTuple):
-    """One method on one architecture: the runs of the chosen penalty, one per seed."""
+    """One method on one architecture: the runs of the chosen penalty and rate, one per seed."""
 
     runs: list[Run]
     trials: int
-    """How many penalties were tried."""
+    """How many pairs of a penalty and a rate were tried."""
 
     @property
     def l1(self) -> float:
         """The penalty that validation chose."""
         return float(self.runs[0].recipe.get("training", {}).get("l1", 0.0))
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the first phase, which validation chose."""
+        phases = self.runs[0].recipe.get("phases") or [{}]
+        return float(phases[0].get("learning_rate", Phase().learning_rate))
 
     @property
     def valid(self) -> float:
@@ -76,7 +83,8 @@ def without_contest(runs: Sequence[Run]) -> list[Run]:
 def contest_entries(runs: Sequence[Run]) -> dict[tuple[str, str, str], Entry]:
     """Return the entry of each (set, architecture, method) that has an evaluated run.
 
-    Of the penalties that were tried, the one whose lowest seed has the best validation log p.
+    Of the penalties and rates that were tried, those whose lowest seed has the best validation
+    log p.
     """
     found: dict[tuple[str, str, str], list[list[Run]]] = {}
     for group in seed_groups(run for run in runs if run.name.startswith(GROUP)):
@@ -147,10 +155,11 @@ def contest_table(runs: Sequence[Run]) -> Table:
             cell
             for entry in both
             for cell in (
-                (entry.cell, Cell(f"{entry.l1:g}"), Cell(len(entry.runs))) if entry
-                else (Cell(), Cell(), Cell())
+                (entry.cell, Cell(f"{entry.l1:g}"), Cell(f"{entry.rate:g}"), Cell(len(entry.runs)))
+                if entry
+                else (Cell(),) * 4
             )
-        ]  # fmt: skip
+        ]
         bihm, rws = both
         gap = Cell(bihm.mean - rws.mean, signed=True) if bihm and rws else Cell()
         layers = next(entry for entry in both if entry).runs[0].layers
@@ -166,6 +175,7 @@ def contest_table(runs: Sequence[Run]) -> Table:
                 Column(f"{method.lower()}_nll_p", f"{method} -log p",
                        rf"{method} $-\log p(x)$", estimates=True),
                 Column(f"{method.lower()}_l1", "L1"),
+                Column(f"{method.lower()}_rate", "rate"),
                 Column(f"{method.lower()}_seeds", "seeds"),
             )
         ),
@@ -173,9 +183,9 @@ def contest_table(runs: Sequence[Run]) -> Table:
     )  # fmt: skip
     trials = sorted({entry.trials for entry in entries.values()})
     notes = [
-        "Same initial weights, rates, centring, averaging and number of epochs for all. L1: chosen "
-        "on validation, for each method and architecture, from "
-        f"{' or '.join(map(str, trials))} values. ±: standard deviation between seeds. deep: the "
+        "Same initial weights, centring, averaging and number of epochs for all. L1 and rate: "
+        "chosen on validation, for each method and architecture, from the same "
+        f"{' or '.join(map(str, trials))} trials. ±: standard deviation between seeds. deep: the "
         "paper's layers for BiHM; shallow: its layers for RWS. diff.: BiHM minus RWS. Below, "
         "differences within two standard errors (between seeds; of a single seed, over the test "
         "rows) count as none.",
