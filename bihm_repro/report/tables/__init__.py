@@ -14,6 +14,7 @@ from bihm_repro.files import write_text
 from bihm_repro.report.tables.contest import contest_table
 from bihm_repro.report.tables.mnist import ess_table, mnist_others_table, mnist_table, samples_table
 from bihm_repro.report.tables.runs import runs_table, seeds_table
+from bihm_repro.report.tables.schedules import schedules_table
 from bihm_repro.report.tables.sleep import sleep_table
 from bihm_repro.report.tables.table import Table, to_csv, to_latex, to_markdown
 from bihm_repro.report.tables.uci import details_table, models_table, rws_table, uci_table
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 GROUPS: dict[str, tuple[Callable[[Sequence[Run]], Table], ...]] = {
-    "uci": (uci_table, details_table, models_table, rws_table, seeds_table),
+    "uci": (uci_table, details_table, models_table, rws_table, seeds_table, schedules_table),
     "mnist": (mnist_table, mnist_others_table, samples_table),
     "ess": (ess_table,),
     "contest": (contest_table, sleep_table),
