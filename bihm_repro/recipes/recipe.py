@@ -141,6 +141,12 @@ class TrainingRecipe:
         "penalize p and q of so many lowest levels only; all by default",
         later=True,
     )
+    l1_side: str = setting(
+        "both",
+        one_of("both", "p", "q"),
+        "penalize the weights of p, of q, or of both with L1 and L2",
+        later=True,
+    )
     l1_step: str = setting(
         "gradient",
         one_of("gradient", "proximal"),

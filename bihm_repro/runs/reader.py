@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,12 +20,20 @@ import pandas as pd
 from bihm_repro.errors import InputError
 from bihm_repro.models.registry import DEFAULT
 from bihm_repro.progress import printable
+from bihm_repro.recipes.recipe import SECTIONS
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.log_file import read_csv
 
 __all__ = ["Estimate", "Run", "main_run", "read_run", "read_runs", "seed_groups"]
 
 NOT_ABOUT_TRAINING = ("title", "seed", "evaluation")
+ADDED_LATER = {
+    (section, item.name): item.default
+    for section, kind in SECTIONS.items()
+    for item in fields(kind)
+    if item.metadata.get("later")
+}
+"""Settings that older recipes do not have, with their defaults."""
 MONITOR_WITHOUT_EFFECT = (
     "test_every",
     "test_samples",
@@ -143,6 +151,10 @@ class Run:
                 for key, value in kept["monitor"].items()
                 if key not in MONITOR_WITHOUT_EFFECT
             }
+        for (section, name), default in ADDED_LATER.items():
+            settings = kept.get(section)
+            if isinstance(settings, dict) and name in settings and settings[name] == default:
+                kept[section] = {key: settings[key] for key in settings if key != name}
         return json.dumps({**kept, "dataset": self.dataset}, sort_keys=True, default=str)
 
 

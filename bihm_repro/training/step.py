@@ -143,6 +143,8 @@ def build_step(
     l1 = training.l1 if phase.l1 is None else phase.l1
     if training.l1_levels is not None:
         weights = [w for w in weights if _level(w) < training.l1_levels]
+    if training.l1_side != "both":
+        weights = [w for w in weights if w.name.startswith(training.l1_side)]
     penalty = Penalty(weights, l1, training.l2, training.l1_step == "proximal")
     centres = Centres(input_means if training.centred else {})
     averages = Averages(parameters, phase.average_over) if phase.average_over else None

@@ -73,14 +73,15 @@ OTHERS = {
     "model.hidden": (), "model.activation": "relu", "model.weights": "glorot-over-fan-in",
     "model.visible_bias": "constant", "model.p_layer": "bernoulli", "model.q_layer": "bernoulli",
     "model.prior": "bernoulli", "training.control_variate": True, "training.step_rule": "adam",
-    "training.centred": False, "training.l1_step": "gradient", "phases.0.learning_rates": (),
+    "training.centred": False, "training.l1_side": "both", "training.l1_step": "gradient",
+    "phases.0.learning_rates": (),
     "monitor.test_samples": (1, 10, 100, 1000), "evaluation.samples": (1, 10, 100, 1000),
     "initial.source": "", "initial.fingerprint": "",
 }  # fmt: skip
 LATER = {
     "model.visible_bias", "model.p_layer", "model.q_layer", "model.prior", "model.nade_hidden",
-    "training.sleep", "training.centred", "training.l1_levels", "training.l1_step",
-    "monitor.units_every", "initial.fingerprint",
+    "training.sleep", "training.centred", "training.l1_levels", "training.l1_side",
+    "training.l1_step", "monitor.units_every", "initial.fingerprint",
 }  # fmt: skip
 NOT_DECIDING = {
     "title", "monitor.checkpoint_seconds", "monitor.units_every", "initial.source",

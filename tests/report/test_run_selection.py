@@ -139,3 +139,12 @@ def test_main_run_is_chosen_on_validation_never_on_test(tmp_path):
 def test_a_method_is_a_kind_with_its_layers(tmp_path, kind, extra, expected):
     write_run(tmp_path, "a", "dna", kind=kind, extra=extra)
     assert method_of(read_runs(tmp_path)[0][0]) == expected
+
+
+def test_seeds_group_with_runs_made_before_a_setting_existed(tmp_path):
+    write_run(tmp_path, "old", "dna", seed=0, extra="[training]\nl1 = 0.1\n")
+    for seed, side in ((1, "both"), (2, "p")):
+        extra = f'[training]\nl1 = 0.1\nl1_side = "{side}"\nsleep = 0.0\n'
+        write_run(tmp_path, side, "dna", seed=seed, extra=extra)
+    groups = seed_groups(read_runs(tmp_path)[0])
+    assert sorted([run.name for run in group] for group in groups) == [["old", "both"], ["p"]]

@@ -185,11 +185,13 @@ def test_a_centred_step_moves_the_logits_at_the_mean_input_by_the_bias_step_alon
         (TrainingRecipe(l1=5.0, step_rule="sgd"), {}, {"p0", "p1", "q0", "q1"}),
         (TrainingRecipe(l1=5.0, l1_levels=1, step_rule="sgd"), {}, {"p0", "q0"}),
         (TrainingRecipe(l1=5.0, l1_levels=0, step_rule="sgd"), {}, set()),
+        (TrainingRecipe(l1=5.0, l1_side="q", step_rule="sgd"), {}, {"q0", "q1"}),
+        (TrainingRecipe(l1=5.0, l1_side="p", l1_levels=1, step_rule="sgd"), {}, {"p0"}),
         (TrainingRecipe(l1=0.0, step_rule="sgd"), {"l1": 5.0}, {"p0", "p1", "q0", "q1"}),
         (TrainingRecipe(l1=5.0, step_rule="sgd"), {"l1": 0.0}, set()),
     ],
 )
-def test_l1_is_that_of_the_phase_and_of_the_chosen_levels(model, training, phase, shrunk):
+def test_l1_is_that_of_the_phase_the_side_and_the_chosen_levels(model, training, phase, shrunk):
     steps = []
     for settings, own in ((training, phase), (TrainingRecipe(l1=0.0, step_rule="sgd"), {})):
         update = compile_update(model, settings, Phase(samples=5, learning_rate=0.01, **own), 4)

@@ -47,7 +47,8 @@ def changes(ours: Run, theirs: Run) -> list[str]:
         "initial weights": model.get("weights") != other_model.get("weights"),
         "rates": _over_phases(ours, "learning_rate") != _over_phases(theirs, "learning_rate"),
         "L1": _over_phases(ours, "l1") != _over_phases(theirs, "l1")
-        or training.get("l1_levels") != other_training.get("l1_levels"),
+        or training.get("l1_levels") != other_training.get("l1_levels")
+        or training.get("l1_side", "both") != other_training.get("l1_side", "both"),
         "averages": _over_phases(ours, "average_over") != _over_phases(theirs, "average_over"),
         "K": _over_phases(ours, "samples") != _over_phases(theirs, "samples"),
         "centring": bool(training.get("centred")) != bool(other_training.get("centred")),
