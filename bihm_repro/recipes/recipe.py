@@ -179,6 +179,12 @@ class Phase:
     l1: Optional[float] = setting(  # noqa: UP045
         None, number(at_least=0), "of this phase, instead of training.l1"
     )
+    l1_levels: Optional[int] = setting(  # noqa: UP045
+        None, integer(0), "of this phase, instead of training.l1_levels", later=True
+    )
+    l1_side: Optional[str] = setting(  # noqa: UP045
+        None, one_of("both", "p", "q"), "of this phase, instead of training.l1_side", later=True
+    )
     average_over: Optional[int] = setting(  # noqa: UP045
         None,
         integer(2),

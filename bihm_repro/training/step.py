@@ -140,11 +140,14 @@ def build_step(
     input_means: Mapping[Any, tuple[Any, Any]],
 ) -> tuple[Step, Averages | None]:
     """Return the step that ``training`` and ``phase`` ask for, and its averages, if any."""
-    l1 = training.l1 if phase.l1 is None else phase.l1
-    if training.l1_levels is not None:
-        weights = [w for w in weights if _level(w) < training.l1_levels]
-    if training.l1_side != "both":
-        weights = [w for w in weights if w.name.startswith(training.l1_side)]
+    l1, levels, side = (
+        getattr(training if getattr(phase, name) is None else phase, name)
+        for name in ("l1", "l1_levels", "l1_side")
+    )
+    if levels is not None:
+        weights = [w for w in weights if _level(w) < levels]
+    if side != "both":
+        weights = [w for w in weights if w.name.startswith(side)]
     penalty = Penalty(weights, l1, training.l2, training.l1_step == "proximal")
     centres = Centres(input_means if training.centred else {})
     averages = Averages(parameters, phase.average_over) if phase.average_over else None

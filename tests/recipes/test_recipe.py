@@ -53,6 +53,7 @@ LIMITS = {
     "phases.0.max_epochs": (10000, 1, 0),
     "phases.0.batch_size": (None, 1, 0),
     "phases.0.l1": (None, 0, -1e-9),
+    "phases.0.l1_levels": (None, 0, -1),
     "phases.0.average_over": (None, 2, 1),
     "phases.0.valid_samples": (None, 1, 0),
     "monitor.valid_samples": (10, 1, 0),
@@ -74,20 +75,23 @@ OTHERS = {
     "model.visible_bias": "constant", "model.p_layer": "bernoulli", "model.q_layer": "bernoulli",
     "model.prior": "bernoulli", "training.control_variate": True, "training.step_rule": "adam",
     "training.centred": False, "training.l1_side": "both", "training.l1_step": "gradient",
-    "phases.0.learning_rates": (),
+    "phases.0.l1_side": None, "phases.0.learning_rates": (),
     "monitor.test_samples": (1, 10, 100, 1000), "evaluation.samples": (1, 10, 100, 1000),
     "initial.source": "", "initial.fingerprint": "",
 }  # fmt: skip
 LATER = {
     "model.visible_bias", "model.p_layer", "model.q_layer", "model.prior", "model.nade_hidden",
     "training.sleep", "training.centred", "training.l1_levels", "training.l1_side",
-    "training.l1_step", "monitor.units_every", "initial.fingerprint",
+    "training.l1_step", "phases.0.l1_levels", "phases.0.l1_side", "monitor.units_every", "initial.fingerprint",
 }  # fmt: skip
 NOT_DECIDING = {
     "title", "monitor.checkpoint_seconds", "monitor.units_every", "initial.source",
     *(name for name in {**LIMITS, **OTHERS} if name.startswith("evaluation.")),
 }  # fmt: skip
-COMPILED = {"phases.0.samples", "phases.0.l1", "phases.0.average_over"}
+COMPILED = {
+    "phases.0.samples", "phases.0.l1", "phases.0.l1_levels", "phases.0.l1_side",
+    "phases.0.average_over",
+}  # fmt: skip
 
 
 def settings_of(made):

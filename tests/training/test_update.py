@@ -187,6 +187,8 @@ def test_a_centred_step_moves_the_logits_at_the_mean_input_by_the_bias_step_alon
         (TrainingRecipe(l1=5.0, l1_levels=0, step_rule="sgd"), {}, set()),
         (TrainingRecipe(l1=5.0, l1_side="q", step_rule="sgd"), {}, {"q0", "q1"}),
         (TrainingRecipe(l1=5.0, l1_side="p", l1_levels=1, step_rule="sgd"), {}, {"p0"}),
+        (TrainingRecipe(l1=5.0, l1_side="p", step_rule="sgd"), {"l1_side": "q"}, {"q0", "q1"}),
+        (TrainingRecipe(l1=5.0, step_rule="sgd"), {"l1_side": "p", "l1_levels": 1}, {"p0"}),
         (TrainingRecipe(l1=0.0, step_rule="sgd"), {"l1": 5.0}, {"p0", "p1", "q0", "q1"}),
         (TrainingRecipe(l1=5.0, step_rule="sgd"), {"l1": 0.0}, set()),
     ],
