@@ -82,7 +82,8 @@ OTHERS = {
 LATER = {
     "model.visible_bias", "model.p_layer", "model.q_layer", "model.prior", "model.nade_hidden",
     "training.sleep", "training.centred", "training.l1_levels", "training.l1_side",
-    "training.l1_step", "phases.0.l1_levels", "phases.0.l1_side", "monitor.units_every", "initial.fingerprint",
+    "training.l1_step", "phases.0.l1_levels", "phases.0.l1_side",
+    "monitor.units_every", "initial.fingerprint",
 }  # fmt: skip
 NOT_DECIDING = {
     "title", "monitor.checkpoint_seconds", "monitor.units_every", "initial.source",
