@@ -23,6 +23,8 @@ PAGES = {
     "results/tables/mnist.md": "mnist",
     "results/tables/seeds.md": "seeds",
     "results/tables/contest.md": "contest",
+    "results/tables/sleep.md": "sleep",
+    "results/tables/schedules.md": "schedules",
     "results/tables/runs.md": "runs",
     "CONTRIBUTING.md": "contributing",
     "CHANGELOG.md": "changelog",

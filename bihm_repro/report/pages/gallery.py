@@ -30,6 +30,8 @@ from bihm_repro.report.pages import MEDIA, data_url, render
 from bihm_repro.report.tables import mnist, uci
 from bihm_repro.report.tables.contest import contest_table, without_contest
 from bihm_repro.report.tables.runs import runs_table, seeds_table
+from bihm_repro.report.tables.schedules import schedules_table
+from bihm_repro.report.tables.sleep import sleep_table
 from bihm_repro.report.tables.table import Cell, Column, Table, difference, estimate_cell
 from bihm_repro.runs.reader import Run
 
@@ -80,6 +82,8 @@ def build_gallery(
         mnist.samples_table,
         mnist.mnist_others_table,
         contest_table,
+        sleep_table,
+        schedules_table,
     )
     shown = {"Tables": True, "Claims": True, "Figures": figures or missing, "Samples": pictures,
              "Speed": speed.is_file(), "Runs": True}  # fmt: skip
