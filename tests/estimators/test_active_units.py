@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from bihm_repro.cli.main import main
@@ -111,6 +114,21 @@ def test_the_command_prints_a_row_a_layer_and_refuses_what_it_cannot_read(traine
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{run}: bars, valid split, 300 examples"
     assert [line.split()[:2] for line in lines[2:]] == [["1", "8"], ["2", "4"]]
+    table = Path(run) / "levels.csv"
+    assert main(["layers", run, "--gap", "--examples", "300", "--out", str(table)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        lines[0] == f"{run}: bars, train and valid split, 300 and 300 examples, terms of the bound"
+    )
+    assert [line.split()[0] for line in lines[2:]] == ["0", "1", "2", "all"]
+    written = pd.read_csv(table, index_col="level")
+    assert lines[-1].split()[1:] == [
+        f"{written.loc['all', name]:.2f}" for name in ("train", "valid", "gap", "gap_error")
+    ]
+    assert written["gap"].iloc[:-1].sum() == pytest.approx(written.loc["all", "gap"])
+    for bad in (["layers", run, "--out", "x"], ["layers", run, run, "--gap", "--out", "x"]):
+        assert main(bad) == 2
+        assert "--out: goes with --gap and one run" in capsys.readouterr().err
     assert main(["layers", run, "--split", "nonsense"]) == 2
     assert "split 'nonsense' is unknown" in capsys.readouterr().err
     for bad in (["--examples", "1"], ["--seed", "-1"]):
