@@ -70,12 +70,13 @@ def write_tables(tables: Iterable[Table], folder: str | Path) -> list[Path]:
 
 
 def readme_block(runs: Sequence[Run]) -> str:
-    """Return the README's results: UCI and MNIST, then other models, seeds and the contest."""
+    """Return the README's results: UCI and MNIST, other models, seeds, the contest, sleep."""
     tables = [uci_table(runs), mnist_table(runs)]
     optional = (
         (models_table(runs), "adult"),
         (seeds_table(runs), "mean_nll_p"),
         (contest_table(runs), "bihm_nll_p"),
+        (sleep_table(runs), "nll_p"),
     )
     tables += [table for table, key in optional if _has_numbers(table, key)]
     return "\n".join(to_markdown(table, heading="###") for table in tables)
