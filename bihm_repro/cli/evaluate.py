@@ -102,7 +102,7 @@ def describe(result: dict) -> str:
     """Return the evaluation as a few aligned lines."""
     lines = [f"{result['dataset']}, {result['split']} split, {result['n_examples']} examples"]
     names = [("log_p", "-log p"), ("log_p_tilde_star", "-log p~*"), ("log_p_star", "-log p*")]
-    for k, metrics in result["samples"].items():
+    for k, metrics in {**result["samples"], **result.get("more_samples", {})}.items():
         cells = [
             f"{label} {-metrics[name]['value']:.2f} ± {metrics[name]['standard_error']:.2f}"
             for name, label in names

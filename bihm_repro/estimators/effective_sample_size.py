@@ -1,7 +1,7 @@
 """Effective sample size of q(h|x) as a proposal, in percent of K, averaged over examples.
 
 ess = (sum_k w_k)^2 / sum_k w_k^2, with weights sqrt(r) for p*(h|x) and r for p(h|x), where
-r = p(x, h) / q(h|x).
+r = p(x, h) / q(h|x). The same sums give log p(x) and log p~*(x) at this K, see ``log_likelihood``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ __all__ = ["EffectiveSampleSizeEstimator", "estimate_effective_sample_size"]
 
 @dataclass(frozen=True)
 class EffectiveSampleSize:
-    """Per-example effective sample sizes in percent of ``samples``, (examples,) each."""
+    """Per-example effective sample sizes in percent of ``samples``, (examples,) each.
+
+    log_p, log_p_tilde_star : estimates from the same samples, (examples,)
+    """
 
     samples: int
     p_star: np.ndarray
     p: np.ndarray
+    log_p: np.ndarray
+    log_p_tilde_star: np.ndarray
 
     def summary(self) -> dict:
         """Return means and standard errors over the examples."""
@@ -77,7 +82,8 @@ class EffectiveSampleSizeEstimator(WeightEstimator):
         p_star, p = (
             100 * np.exp(log_ratio) / self.samples for log_ratio in (2 * half - one, 2 * one - two)
         )
-        return EffectiveSampleSize(self.samples, p_star, p)
+        log_count = np.log(self.samples)
+        return EffectiveSampleSize(self.samples, p_star, p, one - log_count, 2 * (half - log_count))
 
 
 def estimate_effective_sample_size(*arguments: Any, **options: Any) -> EffectiveSampleSize:

@@ -19,13 +19,14 @@ from bihm_repro.estimators.annealing import estimate_log_z
 from bihm_repro.estimators.blocks import Compute, Estimator, ProgressFiles, here, run_estimator
 from bihm_repro.estimators.effective_sample_size import EffectiveSampleSizeEstimator
 from bihm_repro.estimators.log_likelihood import LogLikelihoodEstimator
+from bihm_repro.estimators.more_samples import with_more_samples
 from bihm_repro.estimators.partition_function import LogZ2Estimator, estimate_log_z2
 from bihm_repro.files import written_atomically
 from bihm_repro.models.base import Model
 from bihm_repro.models.build import build_model
 from bihm_repro.models.registry import Capability
 from bihm_repro.ops.random_numbers import seed_for
-from bihm_repro.ops.random_stream import random_rows
+from bihm_repro.ops.random_stream import random_row_numbers, random_rows
 from bihm_repro.recipes.recipe import EvaluationRecipe
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.parameters import Parameters
@@ -94,6 +95,12 @@ def evaluate_model(
     }
     if ess:
         result["ess"] = _without(ess.summary(), () if star else ("p_star",))
+        rows = random_row_numbers(len(x), settings.ess_examples, seed)
+        more = with_more_samples(found[LogLikelihoodEstimator.title], ess, rows, log_z2)
+        result["more_samples"] = {
+            k: _without(estimates, () if star else ("log_p_tilde_star",))
+            for k, estimates in more.items()
+        }
     return result
 
 

@@ -56,6 +56,12 @@ def random_rows(x: np.ndarray, count: int, seed: int) -> np.ndarray:
 
     Test sets may be sorted by class, so the first rows are not a random subset.
     """
-    if count == 0 or count >= len(x):
-        return x
-    return x[np.sort(RandomStream(seed, "subset").choice(len(x), count))]
+    numbers = random_row_numbers(len(x), count, seed)
+    return x if len(numbers) == len(x) else x[numbers]
+
+
+def random_row_numbers(total: int, count: int, seed: int) -> np.ndarray:
+    """Return the numbers of the rows of ``total`` that :func:`random_rows` takes."""
+    if count == 0 or count >= total:
+        return np.arange(total)
+    return np.sort(RandomStream(seed, "subset").choice(total, count))

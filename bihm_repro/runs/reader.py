@@ -130,7 +130,17 @@ class Run:
         if not self.sample_counts:
             return None
         samples = self.sample_counts[-1] if samples is None else samples
-        return _estimate((self.evaluation or {})["samples"].get(str(samples), {}).get(quantity))
+        return _estimate(self._estimates.get(str(samples), {}).get(quantity))
+
+    @property
+    def all_sample_counts(self) -> tuple[int, ...]:
+        """Those of ``sample_counts``, and the K at which some of the examples were estimated."""
+        return tuple(sorted(map(int, self._estimates)))
+
+    @property
+    def _estimates(self) -> dict[str, Any]:
+        found = self.evaluation or {}
+        return {**(found.get("more_samples") or {}), **(found.get("samples") or {})}
 
     @property
     def log_z2(self) -> Estimate | None:

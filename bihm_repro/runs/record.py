@@ -136,7 +136,7 @@ EVALUATION = _fields(
     (_or_null(("an integer", _is_count)), "updates"),
     (BOOLEAN, "finished"),
     (NUMBER, "seconds"),
-    (OBJECT, "samples log_z2 log_z ess"),
+    (OBJECT, "samples more_samples log_z2 log_z ess"),
     (SIZES, "layers active_units"),
     (_list_of("finite numbers", _is_number), "information"),
 )
@@ -193,12 +193,13 @@ def check_evaluation(content: Mapping[str, Any]) -> None:
     _check(content, EVALUATION)
     if not content.get("samples"):
         raise InputError("field 'samples' must map K to estimates")
-    for count, entries in content["samples"].items():
-        if not (count.isascii() and count.isdigit() and len(count) < 19):
-            raise InputError(f"field 'samples' has the key {count!r}: must be a number K")
-        _check_estimates(entries, f"samples.{count}")
-        if "log_p" not in entries:
-            raise InputError(f"field 'samples.{count}.log_p' has no value")
+    for table in ("samples", "more_samples"):
+        for count, entries in content.get(table, {}).items():
+            if not (count.isascii() and count.isdigit() and len(count) < 19):
+                raise InputError(f"field '{table}' has the key {count!r}: must be a number K")
+            _check_estimates(entries, f"{table}.{count}")
+            if "log_p" not in entries:
+                raise InputError(f"field '{table}.{count}.log_p' has no value")
     _check_estimates({name: content[name] for name in ("log_z2", "log_z") if name in content}, "")
     ess = content.get("ess", {})
     _check(ess, ESTIMATE, "ess.")

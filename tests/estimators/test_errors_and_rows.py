@@ -35,7 +35,7 @@ def test_standard_errors_are_those_of_the_mean():
     assert found["log_p"] == {"value": 3.0, "standard_error": pytest.approx(ERROR)}
     assert found["log_p_tilde_star"]["standard_error"] == pytest.approx(ERROR)
     assert found["log_p_star"]["standard_error"] == pytest.approx(2 * ERROR)
-    ess = EffectiveSampleSize(10, 3 * VALUES, VALUES).summary()
+    ess = EffectiveSampleSize(10, 3 * VALUES, VALUES, VALUES, VALUES).summary()
     assert ess["p_star"] == {"value": 9.0, "standard_error": pytest.approx(3 * ERROR)}
     assert ess["p"]["standard_error"] == pytest.approx(ERROR)
     assert (

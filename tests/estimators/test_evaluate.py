@@ -105,6 +105,9 @@ def test_file_has_what_was_promised(evaluation):
         assert all(v["standard_error"] > 0 for v in figures.values())
     assert evaluation["log_z2"]["samples"] == 30000
     assert evaluation["ess"]["samples"] == 500
+    assert set(evaluation["more_samples"]) == {"500"}
+    assert set(evaluation["more_samples"]["500"]) == {"log_p", "log_p_tilde_star", "log_p_star"}
+    assert evaluation["more_samples"]["500"]["log_p"]["examples"] == 100
     assert len(evaluation["active_units"]) == len(evaluation["information"]) == 2
     star = evaluation["samples"]["200"]["log_p_star"]["value"]
     tilde = evaluation["samples"]["200"]["log_p_tilde_star"]["value"]
@@ -127,6 +130,24 @@ def test_an_independent_program_agrees(run, evaluation):
     w = np.exp(log_r / 2)
     ess = 100 * (w.sum(axis=1) ** 2 / (w**2).sum(axis=1)).mean() / 200
     assert evaluation["ess"]["p_star"]["value"] == pytest.approx(ess, abs=4)
+
+
+def test_the_estimate_with_more_samples_is_that_of_enumeration(run, evaluation):
+    """On all 500 examples, though only 100 of them have the 500 samples."""
+    plain = Plain(run / "model.npz")
+    states = ((np.arange(4096)[:, None] >> np.arange(12)) & 1).astype(float)
+    h1, h2 = states[:, :8], states[:, 8:]
+    exact = [
+        np.logaddexp.reduce(plain.log_p(x, h1, h2))
+        for x in load_dataset("bars").splits["test"].astype(float)
+    ]
+    found = evaluation["more_samples"]["500"]["log_p"]
+    assert found["value"] == pytest.approx(np.mean(exact), abs=0.02)
+    assert found["standard_error"] == pytest.approx(np.std(exact) / np.sqrt(500), rel=0.1)
+    star = evaluation["more_samples"]["500"]
+    assert star["log_p_star"]["value"] == pytest.approx(
+        star["log_p_tilde_star"]["value"] - evaluation["log_z2"]["value"]
+    )
 
 
 def test_active_units_are_those_of_bihm_layers(run, evaluation, capsys):
@@ -161,7 +182,12 @@ def test_options_win_over_the_recipe(run, capsys):
         == 0
     )
     out = capsys.readouterr().out
-    assert "bars, valid split, 50 examples" in out and "K=     3" in out and "(K=20)" in out
+    assert (
+        "bars, valid split, 50 examples" in out
+        and "K=     3" in out
+        and "K=    20" in out
+        and "(K=20)" in out
+    )
     assert (run / "evaluation.json").read_bytes() == before
 
 

@@ -120,6 +120,21 @@ def test_few_samples_of_bihm_against_many_of_rws(tmp_path):
     assert claim.numbers == "BiHM, K = 10: 86.00; RWS, K = 10,000: 87.00"
 
 
+def test_many_samples_of_rws_may_be_those_of_its_effective_sample_size(tmp_path):
+    more = {"10000": {"log_p": {"value": -86.5, "standard_error": 0.05, "examples": 100}}}
+    write_run(tmp_path, "mnist", "binarized_mnist", evaluated=evaluation(-85.0))
+    write_run(
+        tmp_path,
+        "rws-mnist",
+        "binarized_mnist",
+        kind="rws",
+        evaluated=evaluation(-87.0, star=False, more_samples=more),
+    )
+    claim = one(tmp_path, "MNIST: BiHM with K = 10")
+    assert claim.outcome == "holds"
+    assert claim.numbers == "BiHM, K = 10: 86.00; RWS, K = 10,000: 86.50"
+
+
 def test_the_committed_page_is_up_to_date():
     text = (ROOT / "results" / "claims.md").read_text(encoding="utf-8")
     assert text == claims_page(read_runs(ROOT / "results")[0]), "run `bihm tables`"

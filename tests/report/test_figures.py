@@ -62,6 +62,14 @@ def mnist(tmp_path):
     return tmp_path
 
 
+def test_sensitivity_to_k_includes_the_samples_of_the_effective_sample_size(tmp_path):
+    more = {"10000": {"log_p": {"value": -85.5, "standard_error": 0.05, "examples": 100}}}
+    evaluated = evaluation(-86.0, star=False, more_samples=more)
+    write_run(tmp_path, "mnist", "binarized_mnist", evaluated=evaluated)
+    numbers, _ = samples.sensitivity(runs_of(tmp_path))
+    assert dict(zip(numbers["samples"], numbers["log_likelihood"]))[10_000] == -85.5
+
+
 def test_sensitivity_to_k_is_that_of_the_evaluations(mnist):
     numbers, missing = samples.sensitivity(runs_of(mnist))
     by_series = {

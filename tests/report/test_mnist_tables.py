@@ -51,6 +51,19 @@ def test_sensitivity_to_the_number_of_samples(runs):
     assert [row[2].text for row in table.rows] == ["-log p", "-log p*", "-log p"]
 
 
+def test_sensitivity_shows_the_samples_of_the_effective_sample_size(tmp_path):
+    more = {"10000": {"log_p": {"value": -86.0, "standard_error": 0.05, "examples": 100}}}
+    write_run(tmp_path, "mnist", "binarized_mnist", evaluated=evaluation(-86.5, more_samples=more))
+    runs = read_runs(tmp_path)[0]
+    table = mnist_tables.samples_table(runs)
+    row = cells(table, "mnist")
+    assert (row["k_1000"], row["k_10000"]) == ("86.50 ± 0.05", "86.00 ± 0.05")
+    assert any("effective sample size" in note for note in table.notes)
+    assert cells(mnist_tables.mnist_table(runs), "BiHM (12 latent layers)")["estimate"].startswith(
+        "86.50"
+    )
+
+
 def test_effective_sample_sizes(runs):
     texts = [[cell.text for cell in row] for row in mnist_tables.ess_table(runs).rows]
     assert texts[0] == [

@@ -143,6 +143,10 @@ ESTIMATE = {"value": -1.0, "standard_error": 0.5}
         ({"samples": {"1": {"log_p": 3}}}, "field 'samples.1.log_p' is 3"),
         ({"samples": {"1": {"log_p": {"value": "x"}}}}, "samples.1.log_p.value"),
         ({"samples": {"1": {"log_p": ESTIMATE}}, "log_z2": {}}, "field 'log_z2' has no value"),
+        (
+            {"samples": {"1": {"log_p": ESTIMATE}}, "more_samples": {"9": {"log_p": 3}}},
+            "field 'more_samples.9.log_p' is 3",
+        ),
         ({"samples": {"1": {"log_p": ESTIMATE}}, "ess": {"p": []}}, "field 'ess.p' is []"),
         ({"samples": {"1": {"log_p": ESTIMATE}}, "n_examples": "9"}, "field 'n_examples' is '9'"),
         ({"samples": {"1": {"log_p": ESTIMATE}}, "layers": [3, "2"]}, "field 'layers' is [3, '2']"),

@@ -61,7 +61,7 @@ def use(run: Run, tables: bool) -> None:
     """Ask of a run all that commands ask of it."""
     for value in (run.finished, run.updates, run.validation_counts, run.log_z2, run.seed):
         str(value)
-    for count in run.sample_counts:
+    for count in run.all_sample_counts:
         run.estimate("log_p", count)
     str([run.ess("p"), run.ess("p_star"), main_run([run], run.dataset, run.kind)])
     if run.evaluation is not None:

@@ -116,7 +116,7 @@ def sensitivity(runs: Sequence[Run]) -> tuple[pd.DataFrame, list[str]]:
         (method + suffix, count, estimate.value, estimate.standard_error, run.name)
         for method, run in chosen.items()
         for quantity, suffix in (("log_p", ""), ("log_p_star", " p*"))
-        for count in run.sample_counts
+        for count in run.all_sample_counts
         if (estimate := run.estimate(quantity, count)) is not None
     ]
     columns = ["series", "samples", "log_likelihood", "standard_error", "run"]

@@ -203,7 +203,7 @@ def _ess_row(
 def samples_table(runs: Sequence[Run]) -> Table:
     """How the estimates depend on K: one row for each MNIST run and quantity."""
     chosen = main_mnist_runs(runs)
-    counts = sorted({count for run in chosen for count in run.sample_counts})
+    counts = sorted({count for run in chosen for count in run.all_sample_counts})
     rows = [
         [
             Cell(run.name, marks=marks_of(run)),
@@ -221,7 +221,13 @@ def samples_table(runs: Sequence[Run]) -> Table:
         Column("quantity", "estimate of", left=True),
         *(Column(f"k_{count}", f"K = {count:,}", estimates=True) for count in counts),
     ]
-    notes = ["The paper: BiHM with K = 10 is above RWS with K = 10,000.", *notes_for(chosen)]
+    notes = ["The paper: BiHM with K = 10 is above RWS with K = 10,000."]
+    if any(run.all_sample_counts != run.sample_counts for run in chosen):
+        notes.append(
+            "The largest K is that of the effective sample size. Its difference to the estimate "
+            "before it is a mean over the examples of the effective sample size."
+        )
+    notes += notes_for(chosen)
     if not rows:
         notes = ["No evaluated run on MNIST."]
     title = "Binarized MNIST: sensitivity to the number of samples K"
