@@ -2,7 +2,8 @@
 
 Each side sends a byte every second. A connection that closes without a farewell, or is silent
 for ``silence`` seconds, means that the other host has failed. (JAX has heartbeats of its own, but
-aborts the process with a stack trace when one is missing, or when not all hosts meet.)
+aborts the process with a stack trace when one is missing, or when not all hosts meet. It aborts
+as well when host 0 ends, where its service runs: host 0 therefore ends last.)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from bihm_repro.errors import InputError
 __all__ = ["Heartbeat"]
 
 INTERVAL = 1.0
-_ALIVE, _FAREWELL = b".", b"q"
+_ALIVE, _FAREWELL, _LOSS = b".", b"q", b"l"
 _GREETING = b"bihm"
 
 
@@ -33,6 +34,7 @@ class Heartbeat:
         """``on_loss(host)`` and ``on_farewell(host)`` are called in the watching thread."""
         self._on_loss, self._on_farewell, self._silence = on_loss, on_farewell, silence
         self._connections: list[socket.socket] = []
+        self._receivers: list[threading.Thread] = []
         self._left = threading.Event()
 
     def accept(self, server: socket.socket, hosts: int, number: int, timeout: float) -> None:
@@ -80,17 +82,30 @@ class Heartbeat:
 
     def leave(self) -> None:
         """Say farewell: what happens to the connections from now on is not reported."""
+        self._send_last(_FAREWELL)
+
+    def abandon(self, timeout: float = 10.0) -> None:
+        """Report a loss to the other hosts, and wait until they have closed their connections."""
+        self._send_last(_LOSS)
+        deadline = time.monotonic() + timeout
+        for thread in self._receivers:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _send_last(self, message: bytes) -> None:
         self._left.set()
         for connection in self._connections:
             try:
-                connection.sendall(_FAREWELL)
+                connection.sendall(message)
             except OSError:
                 pass  # The other host has left before.
 
     def _watch(self, connection: socket.socket, host: int) -> None:
         self._connections.append(connection)
         threading.Thread(target=self._send, args=(connection,), daemon=True).start()
-        threading.Thread(target=self._receive, args=(connection, host), daemon=True).start()
+        receiver = threading.Thread(target=self._receive, args=(connection, host), daemon=True)
+        self._receivers.append(receiver)
+        receiver.start()
 
     def _send(self, connection: socket.socket) -> None:
         while not self._left.wait(INTERVAL):
@@ -102,11 +117,12 @@ class Heartbeat:
     def _receive(self, connection: socket.socket, host: int) -> None:
         received = b""
         try:
-            while not received.endswith(_FAREWELL):
+            # A byte of the sending thread may follow the last message.
+            while _FAREWELL not in received and _LOSS not in received:
                 received = connection.recv(64)
                 if not received:
                     break
         except OSError:
             received = b""
         if not self._left.is_set():
-            (self._on_farewell if received else self._on_loss)(host)
+            (self._on_farewell if _FAREWELL in received else self._on_loss)(host)

@@ -137,6 +137,8 @@ def lost(name: str) -> NoReturn:
         "the same command on every host again to resume, with any number of hosts and devices",
         file=sys.stderr,
     )
+    if _heartbeat is not None and requested().host_id == 0:
+        _heartbeat.abandon()
     end(2)
 
 

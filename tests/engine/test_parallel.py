@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 
 import pytest
 
@@ -157,6 +158,33 @@ def test_a_connection_that_closes_is_a_loss(hosts):
     first, other = hosts
     first.heartbeat._connections[0].shutdown(socket.SHUT_RDWR)
     assert other.happened.wait(10) and other.events == [("lost", 0)]
+
+
+@pytest.mark.parametrize(("message", "event"), [(b"q.", "farewell"), (b"l.", "lost")])
+def test_a_byte_after_the_last_message_changes_nothing(hosts, message, event):
+    first, other = hosts
+    first.heartbeat._connections[0].sendall(message)
+    assert other.happened.wait(10) and other.events == [(event, 0)]
+
+
+def test_host_0_ends_after_the_others_have_heard_of_a_loss(hosts):
+    first, other = hosts
+    order = []
+    other.heartbeat._on_loss = lambda host: (time.sleep(0.3), order.append("other"), close(other))
+    first.heartbeat.abandon(timeout=20)
+    order.append("first")
+    assert order == ["other", "first"] and first.events == []
+
+
+def test_a_host_that_does_not_answer_is_not_waited_for(hosts):
+    first, other = hosts
+    other.heartbeat._on_loss = lambda host: None
+    first.heartbeat.abandon(timeout=0.1)
+    assert any(thread.is_alive() for thread in first.heartbeat._receivers)
+
+
+def close(host):
+    host.heartbeat._connections[0].shutdown(socket.SHUT_RDWR)
 
 
 def test_a_silent_connection_is_a_loss():
