@@ -153,6 +153,12 @@ class TrainingRecipe:
         "L1 as a part of the gradient, or as a proximal step after it",
         later=True,
     )
+    total_variation: float = setting(
+        0.0,
+        number(at_least=0),
+        "penalty on the total variation of p(x|h1)'s weights, where rows are images",
+        later=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,9 @@ class Phase:
     )
     l1_side: Optional[str] = setting(  # noqa: UP045
         None, one_of("both", "p", "q"), "of this phase, instead of training.l1_side", later=True
+    )
+    total_variation: Optional[float] = setting(  # noqa: UP045
+        None, number(at_least=0), "of this phase, instead of training.total_variation", later=True
     )
     average_over: Optional[int] = setting(  # noqa: UP045
         None,

@@ -62,13 +62,20 @@ class TrainingData:
     fingerprint: str = ""
     binarize: bool = False
     """Whether ``train`` holds probabilities, to be sampled in each epoch."""
+    image_shape: tuple[int, int] | None = None
+    """Height and width, where examples are images."""
 
     @classmethod
     def of(cls, dataset: Dataset) -> TrainingData:
         """Return the splits of a data set."""
         splits = dataset.splits
         return cls(
-            splits["train"], splits["valid"], splits["test"], dataset.fingerprint, dataset.grey
+            splits["train"],
+            splits["valid"],
+            splits["test"],
+            dataset.fingerprint,
+            dataset.grey,
+            dataset.image_shape,
         )
 
 
@@ -125,7 +132,7 @@ def assemble(
     return MainLoop(
         model,
         recipe,
-        _compiler(model, recipe),
+        _compiler(model, recipe, data.image_shape),
         _streams(recipe, data),
         _extensions(model, recipe, data, run, options),
     )
@@ -144,7 +151,9 @@ def restore(loop: MainLoop, run: RunDirectory, data_fingerprint: str) -> None:
     loop.resume(TrainingLog.from_record(checkpoint.record), divided(checkpoint.arrays))
 
 
-def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:
+def _compiler(
+    model: Any, recipe: Recipe, image_shape: tuple[int, int] | None
+) -> Callable[[Phase, int], Update]:
     seed = seed_for(recipe.seed, "train")
     compiled: dict[tuple[Any, ...], Update] = {}
 
@@ -153,7 +162,9 @@ def _compiler(model: Any, recipe: Recipe) -> Callable[[Phase, int], Update]:
         if key in compiled:
             compiled[key].restart(counter)
         else:
-            compiled[key] = compile_update(model, recipe.training, phase, seed, counter)
+            compiled[key] = compile_update(
+                model, recipe.training, phase, seed, counter, image_shape
+            )
         return compiled[key]
 
     return compile_phase

@@ -5,7 +5,8 @@ that sum, and biases are not penalised. In this order:
 
 1. centre: G - c g^T takes the place of the gradient G of the weights of a linear map a W + b,
    where g is the gradient of b and c the running mean of its inputs a
-2. add the gradients of the penalties, clip all gradients together
+2. add the gradients of the penalties (see ``total_variation`` for the one on images), clip all
+   gradients together
 3. apply the step rule; with ``l1_step = "proximal"``, move the weights towards zero
 4. subtract c^T (W_new - W_old) from the new bias: together with 1, the update of the
    parametrisation (a - c) W + b' (enhanced gradient, Cho et al. 2011; centring, Montavon and
@@ -29,6 +30,7 @@ from bihm_repro.engine.symbolic import T, shared
 from bihm_repro.ops.adam import adam_update, centred_adam_update, upper_triangle
 from bihm_repro.recipes.recipe import Phase, TrainingRecipe
 from bihm_repro.training.step_rules import RULES, Step, adam_rate, clipped, zeros_like
+from bihm_repro.training.total_variation import pixel_weights, total_variation_gradient
 
 __all__ = ["Averages", "Centres", "Penalty", "build_step", "fused_step", "plain_step"]
 
@@ -138,12 +140,20 @@ def build_step(
     training: TrainingRecipe,
     phase: Phase,
     input_means: Mapping[Any, tuple[Any, Any]],
+    image_shape: tuple[int, int] | None = None,
 ) -> tuple[Step, Averages | None]:
-    """Return the step that ``training`` and ``phase`` ask for, and its averages, if any."""
-    l1, levels, side = (
+    """Return the step that ``training`` and ``phase`` ask for, and its averages, if any.
+
+    ``image_shape`` is (height, width) of an example, where examples are images.
+    """
+    l1, levels, side, variation = (
         getattr(training if getattr(phase, name) is None else phase, name)
-        for name in ("l1", "l1_levels", "l1_side")
+        for name in ("l1", "l1_levels", "l1_side", "total_variation")
     )
+    gradients = dict(gradients)
+    if variation:
+        images = pixel_weights(parameters, image_shape, variation)
+        gradients[images] += total_variation_gradient(images, image_shape, variation)
     if levels is not None:
         weights = [w for w in weights if _level(w) < levels]
     if side != "both":

@@ -115,11 +115,17 @@ class Update:
 
 
 def compile_update(
-    model: Any, training: TrainingRecipe, phase: Phase, seed: int, first_counter: int = 0
+    model: Any,
+    training: TrainingRecipe,
+    phase: Phase,
+    seed: int,
+    first_counter: int = 0,
+    image_shape: tuple[int, int] | None = None,
 ) -> Update:
     """Compile one update of ``model`` for ``phase``.
 
     Random numbers depend on ``seed`` and on a counter that begins with ``first_counter``.
+    ``image_shape`` is (height, width) of an example, where examples are images.
     """
     x = T.matrix("x", dtype="float32")
     rate = shared(np.float32(phase.rate_at(0)), name="learning_rate")
@@ -134,7 +140,14 @@ def compile_update(
             "units to centre; set it to false"
         )
     step, averages = build_step(
-        parameters, graph.gradients, model.weights, rate, training, phase, graph.input_means
+        parameters,
+        graph.gradients,
+        model.weights,
+        rate,
+        training,
+        phase,
+        graph.input_means,
+        image_shape,
     )
     updates = [*step.updates, *graph.updates, (counter, counter + np.int64(graph.counters))]
     compiled = step_function(x, list(graph.monitors.values()), updates, name="the update")

@@ -47,6 +47,7 @@ LIMITS = {
     "training.sleep": (0.0, 0, -1e-9),
     "training.clip_norm": (0.0, 0, -1e-9),
     "training.l1_levels": (None, 0, -1),
+    "training.total_variation": (0.0, 0, -1e-9),
     "phases.0.samples": (10, 1, 0),
     "phases.0.learning_rate": (1e-3, 1e-9, 0),
     "phases.0.patience": (10, 1, 0),
@@ -54,6 +55,7 @@ LIMITS = {
     "phases.0.batch_size": (None, 1, 0),
     "phases.0.l1": (None, 0, -1e-9),
     "phases.0.l1_levels": (None, 0, -1),
+    "phases.0.total_variation": (None, 0, -1e-9),
     "phases.0.average_over": (None, 2, 1),
     "phases.0.valid_samples": (None, 1, 0),
     "monitor.valid_samples": (10, 1, 0),
@@ -83,6 +85,7 @@ LATER = {
     "model.visible_bias", "model.p_layer", "model.q_layer", "model.prior", "model.nade_hidden",
     "training.sleep", "training.centred", "training.l1_levels", "training.l1_side",
     "training.l1_step", "phases.0.l1_levels", "phases.0.l1_side",
+    "training.total_variation", "phases.0.total_variation",
     "monitor.units_every", "initial.fingerprint",
 }  # fmt: skip
 NOT_DECIDING = {
@@ -91,7 +94,7 @@ NOT_DECIDING = {
 }  # fmt: skip
 COMPILED = {
     "phases.0.samples", "phases.0.l1", "phases.0.l1_levels", "phases.0.l1_side",
-    "phases.0.average_over",
+    "phases.0.average_over", "phases.0.total_variation",
 }  # fmt: skip
 
 

@@ -49,6 +49,8 @@ def changes(ours: Run, theirs: Run) -> list[str]:
         "L1": _over_phases(ours, "l1") != _over_phases(theirs, "l1")
         or training.get("l1_levels") != other_training.get("l1_levels")
         or training.get("l1_side", "both") != other_training.get("l1_side", "both"),
+        "total variation": (_over_phases(ours, "total_variation") - {0.0, None})
+        != (_over_phases(theirs, "total_variation") - {0.0, None}),
         "averages": _over_phases(ours, "average_over") != _over_phases(theirs, "average_over"),
         "K": _over_phases(ours, "samples") != _over_phases(theirs, "samples"),
         "centring": bool(training.get("centred")) != bool(other_training.get("centred")),

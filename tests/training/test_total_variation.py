@@ -1,0 +1,109 @@
+"""The total variation penalty: its gradient, where it is added, and what refuses it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bihm_repro.engine.symbolic import function, shared
+from bihm_repro.errors import InputError
+from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
+from bihm_repro.models.rbm import RestrictedBoltzmannMachine
+from bihm_repro.recipes.recipe import Phase, TrainingRecipe
+from bihm_repro.training.total_variation import SMOOTHING, total_variation_gradient
+from bihm_repro.training.update import compile_update
+
+SHAPE = (3, 4)
+RNG = np.random.default_rng(5)
+WEIGHTS = RNG.normal(0, 0.2, (5, 12)).astype(np.float32)
+X = (RNG.random((6, 12)) < 0.5).astype(np.float32)
+
+
+def total_variation(rows):
+    """By a loop over the pixels, in float64."""
+    found = 0.0
+    for image in rows.astype(np.float64).reshape(-1, *SHAPE):
+        for i, j in np.ndindex(SHAPE):
+            for di, dj in ((1, 0), (0, 1)):
+                if i + di < SHAPE[0] and j + dj < SHAPE[1]:
+                    found += np.hypot(image[i + di, j + dj] - image[i, j], SMOOTHING)
+    return found
+
+
+def numerical_gradient(rows, step=1e-5):
+    found = np.zeros(rows.shape)
+    for index in np.ndindex(rows.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = rows.astype(np.float64)
+            moved[index] += sign * step
+            ends.append(total_variation(moved))
+        found[index] = (ends[0] - ends[1]) / (2 * step)
+    return found
+
+
+def test_the_gradient_is_that_of_a_loop_over_the_pixels():
+    weights = shared(WEIGHTS, name="p0.W")
+    found = function([], total_variation_gradient(weights, SHAPE, 0.7))()
+    np.testing.assert_allclose(found, 0.7 * numerical_gradient(WEIGHTS), atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return BidirectionalHelmholtzMachine(12, (5, 2)).allocate().initialize(3)
+
+
+@pytest.mark.parametrize(
+    ("training", "phase", "strength"),
+    [({"total_variation": 0.5}, {}, 0.5), ({"total_variation": 0.5}, {"total_variation": 2.0}, 2.0),
+     ({"total_variation": 0.5}, {"total_variation": 0.0}, 0.0)],
+)  # fmt: skip
+def test_it_is_added_to_the_gradient_of_the_pixels_weights_alone(model, training, phase, strength):
+    start, ends = model.get_values(), []
+    for settings, own in ((training, phase), ({}, {})):
+        update = compile_update(
+            model,
+            TrainingRecipe(step_rule="sgd", centred=True, **settings),
+            Phase(samples=5, learning_rate=0.01, **own),
+            4,
+            image_shape=SHAPE,
+        )
+        model.set_values(start)
+        update(X)
+        ends.append(model.get_values())
+    model.set_values(start)
+    for name, value in ends[0].items():
+        if name == "p0.W":
+            step = -0.01 * strength * numerical_gradient(start[name])
+            np.testing.assert_allclose(value - ends[1][name], step, atol=2e-6)
+            assert strength == 0 or np.abs(step).max() > 1e-3
+        elif name != "p0.b":  # Centring: the step of the weights moves the bias as well.
+            np.testing.assert_array_equal(value, ends[1][name], err_msg=name)
+
+
+def test_a_strong_penalty_makes_images_smooth(model):
+    start = model.get_values()
+    phase = Phase(samples=5, learning_rate=0.05)
+    variations = []
+    for strength in (0.0, 10.0):
+        model.set_values(start)
+        training = TrainingRecipe(centred=True, total_variation=strength)
+        update = compile_update(model, training, phase, 4, image_shape=SHAPE)
+        for _ in range(300):
+            update(X)
+        variations.append(total_variation(model.get_values()["p0.W"]))
+    model.set_values(start)
+    smallest = total_variation(np.zeros((5, 12)))
+    assert variations[1] - smallest < 0.2 * (variations[0] - smallest)
+
+
+def test_rows_that_are_no_images_are_refused(model):
+    with pytest.raises(InputError, match="total_variation = 0.1: the rows of the data set are no"):
+        compile_update(model, TrainingRecipe(total_variation=0.1), Phase(samples=2), 4)
+
+
+def test_a_model_without_weights_to_the_pixels_is_refused():
+    made = RestrictedBoltzmannMachine(12, [2]).allocate().initialize(0)
+    training = TrainingRecipe(total_variation=0.1)
+    with pytest.raises(InputError, match="no weights p0.W to the pixels"):
+        compile_update(made, training, Phase(samples=1), 4, image_shape=SHAPE)
