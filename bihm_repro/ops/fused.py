@@ -163,7 +163,8 @@ class FusedOp(COp):
             f"#define BIHM_GRADIENT_ROWS {GRADIENT_ROWS}\n"
         )
         # Each builds on those before it.
-        names = ["rows.h", "products.h", "layers.h", *filter(None, [self.kernels])]
+        names = ["rows.h", "threads.h", "tables.h", "changes.h", "products.h", "layers.h"]
+        names += filter(None, [self.kernels])
         folder = Path(__file__).parent
         headers = [(folder / name).read_text(encoding="utf-8") for name in names]
         return "".join([sizes, *headers, _ARRAYS])

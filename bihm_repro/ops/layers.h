@@ -1,5 +1,5 @@
 // Layers of Bernoulli units, their weight gradients, and Adam: what the fused Ops call. Follows
-// rows.h and products.h.
+// products.h.
 
 namespace bihm {
 
@@ -135,6 +135,25 @@ static bool table_gradient(const float* a, const float* r, const float* weight, 
     return ok;
 }
 
+// The same, and bias (units) = weight^T r, where neighbouring rows of a are alike. Returns false where
+// they are not, or where memory ran out.
+static bool changed_gradient(const float* a, const float* r, const float* weight, npy_intp n,
+                             npy_intp inputs, npy_intp units, float* gradient, float* bias) {
+    Changes changes(n, inputs, changes_worth(n, inputs));
+    if (!changes.read(a, n, inputs)) return false;
+    bool ok = true;
+#pragma omp parallel num_threads(team_size((double)n * units * inputs)) reduction(&& : ok)
+    {
+        float* panel = scratch(inputs * PANEL);
+        ok = panel;
+#pragma omp for schedule(dynamic)
+        for (npy_intp at = 0; at < units; at += PANEL)
+            if (ok) changes_gradient(changes, r, weight, inputs, units, at, panel, gradient, bias);
+        std::free(panel);
+    }
+    return ok;
+}
+
 // The same by BLAS: the narrower of a and r is scaled, then panels of the wider one's columns are
 // multiplied with it.
 static bool dense_gradient(const float* a, const float* r, const float* weight, npy_intp n,
@@ -173,14 +192,16 @@ static bool dense_gradient(const float* a, const float* r, const float* weight, 
 // gradient (inputs, units) = a^T diag(weight) r and bias gradient (units) = weight^T r.
 static bool weighted_gradient(const float* a, const float* r, const float* weight, npy_intp n,
                               npy_intp inputs, npy_intp units, float* gradient, float* bias) {
+    const bool binary = inputs >= 2 * BITS && worth_tables(inputs, units) && n > 0 &&
+                        all_binary(a, n * inputs);
+    if (binary && changed_gradient(a, r, weight, n, inputs, units, gradient, bias)) return true;
     const double size = (double)n * inputs;
     const Blocks columns(units, 256, size * units > 2e5 && units >= 32);
     std::fill(bias, bias + units, 0.0f);
     if (n == 0) std::fill(gradient, gradient + inputs * units, 0.0f);
 #pragma omp parallel num_threads(team_size((double)n * units))
     add_to_bias(r, weight, n, units, columns, bias);
-    if (inputs >= 2 * BITS && worth_tables(inputs, units) && n > 0 && all_binary(a, n * inputs))
-        return table_gradient(a, r, weight, n, inputs, units, gradient);
+    if (binary) return table_gradient(a, r, weight, n, inputs, units, gradient);
     return dense_gradient(a, r, weight, n, inputs, units, gradient);
 }
 

@@ -153,12 +153,32 @@ def test_products_of_binary_and_other_inputs_equal_the_reference(
     x, w, b = mostly_zero(density, n, inputs, binary), normal(inputs, units), normal(units)
     r, weight = normal(n, units), normal(n)
     logits, gradient, bias = compiled_products(x, w, b, r, weight)
+    assert_products(x, w, b, r, weight, logits, gradient, bias)
+
+
+def assert_products(x, w, b, r, weight, logits, gradient, bias):
+    """Compare with products in float64; the first row and column of x are empty."""
     wide = [v.astype(np.float64) for v in (x, w, b, r, weight)]
     assert logits == pytest.approx(wide[0] @ wide[1] + wide[2], rel=1e-5, abs=2e-5)
     scaled = wide[3] * wide[4][:, None]
     assert gradient == pytest.approx(wide[0].T @ scaled, rel=1e-4, abs=1e-4)
     assert bias == pytest.approx(scaled.sum(axis=0), rel=1e-4, abs=1e-3)
     assert not gradient[0].any() and np.array_equal(logits[0], b)
+
+
+@pytest.mark.parametrize("repeats", [3, 10, 150])
+@pytest.mark.parametrize("switched", [0.0, 0.03, 0.2])
+@pytest.mark.parametrize("shape", PRODUCT_SHAPES)
+def test_products_of_rows_that_are_alike_equal_the_reference(
+    compiled_products, shape, switched, repeats
+):
+    """Groups of rows in which a share of the units differs from row to row."""
+    n, inputs, units = shape
+    x = np.repeat(mostly_zero(0.3, n // repeats + 1, inputs, True), repeats, axis=0)[:n]
+    x = np.abs(x - (RNG.random(x.shape) < switched)).astype(np.float32)
+    x[0], x[:, 0] = 0, 0
+    arrays = x, normal(inputs, units), normal(units), normal(n, units), normal(n)
+    assert_products(*arrays, *compiled_products(*arrays))
 
 
 def test_affine_refuses_shapes_that_do_not_fit():
