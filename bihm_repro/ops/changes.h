@@ -126,11 +126,21 @@ struct Panel {
         : rows(rows), columns(columns), at(at), width(width), full(width == C * LANES) {
         stride = full ? columns : C * LANES;
     }
+    void get(const float* from, vector* row) const {
+        if (full) { std::memcpy(row, from, C * sizeof(vector)); return; }
+        row[C - 1] = vector{};
+        copy_floats((float*)row, from, width);
+    }
+    void put(float* to, const vector* row) const {
+        if (full) std::memcpy(to, row, C * sizeof(vector));
+        else copy_floats(to, (const float*)row, width);
+    }
     const float* copied(const float* matrix, float* space) const {
         if (full) return matrix + at;
         for (npy_intp i = 0; i < rows; ++i) {
-            std::memcpy(space + i * stride, matrix + i * columns + at, width * sizeof(float));
-            std::fill(space + i * stride + width, space + (i + 1) * stride, 0.0f);
+            vector row[C];
+            get(matrix + i * columns + at, row);
+            std::memcpy(space + i * stride, row, sizeof row);
         }
         return space;
     }
@@ -149,8 +159,7 @@ static void changes_panel(const Changes& changes, const float* source, npy_intp 
         const int32_t *unit = changes.on(i), *off = changes.off(i), *end = changes.end(i);
         for (; unit < off; ++unit) add_row<C>(sum, from + *unit * stride);
         for (; unit < end; ++unit) subtract_row<C>(sum, from + *unit * stride);
-        if (panel.full) std::memcpy(out + i * columns + at, sum, sizeof sum);
-        else std::memcpy(out + i * columns + at, sum, width * sizeof(float));
+        panel.put(out + i * columns + at, sum);
     }
 }
 
@@ -166,9 +175,8 @@ static void changes_gradient_panel(const Changes& changes, const float* r, const
         std::fill(to + i * stride, to + i * stride + C * LANES, 0.0f);
     vector later[C] = {}, all[C] = {};
     for (npy_intp i = changes.rows() - 1; i >= 0; --i) {
-        vector row[C] = {};
-        if (panel.full) std::memcpy(row, r + i * columns + at, sizeof row);
-        else std::memcpy(row, r + i * columns + at, width * sizeof(float));
+        vector row[C];
+        panel.get(r + i * columns + at, row);
         for (int c = 0; c < C; ++c) later[c] += weight[i] * row[c];
         const int32_t *unit = changes.on(i), *off = changes.off(i), *end = changes.end(i);
         for (; unit < off; ++unit) add_to_row<C, 1>(to + *unit * stride, later);
@@ -176,10 +184,10 @@ static void changes_gradient_panel(const Changes& changes, const float* r, const
         if (changes.begins(i))
             for (int c = 0; c < C; ++c) { all[c] += later[c]; later[c] = vector{}; }
     }
-    std::memcpy(bias + at, all, width * sizeof(float));
+    panel.put(bias + at, all);
     if (!panel.full)
         for (npy_intp i = 0; i < inputs; ++i)
-            std::memcpy(gradient + i * columns + at, to + i * stride, width * sizeof(float));
+            copy_floats(gradient + i * columns + at, to + i * stride, width);
 }
 
 // The columns from `at` on, at most PANEL of them; `space` has room for `terms` times PANEL floats.

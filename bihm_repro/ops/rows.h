@@ -21,14 +21,35 @@ typedef uint32_t v8u __attribute__((vector_size(32)));
 static inline v8f load(const float* p) { v8f v; std::memcpy(&v, p, sizeof v); return v; }
 static inline void store(float* p, v8f v) { std::memcpy(p, &v, sizeof v); }
 static inline v8f splat(float a) { return v8f{a, a, a, a, a, a, a, a}; }
-static inline v8f load_part(const float* p, int n, float fill) {
-    v8f v = splat(fill);
-    std::memcpy(&v, p, n * sizeof(float));
-    return v;
-}
-static inline void store_part(float* p, v8f v, int n) { std::memcpy(p, &v, n * sizeof(float)); }
 static inline v8f select(v8i mask, v8f yes, v8f no) {
     return (v8f)(((v8i)yes & mask) | ((v8i)no & ~mask));
+}
+
+// Copies n < 8 floats without a call, which a memcpy of unknown size would be.
+static inline void copy_part(float* to, const float* from, int n) {
+    if (n & 4) { std::memcpy(to, from, 4 * sizeof(float)); to += 4; from += 4; }
+    if (n & 2) { std::memcpy(to, from, 2 * sizeof(float)); to += 2; from += 2; }
+    if (n & 1) *to = *from;
+}
+static inline void copy_floats(float* to, const float* from, npy_intp n) {
+    npy_intp i = 0;
+    for (; i + 8 <= n; i += 8) store(to + i, load(from + i));
+    copy_part(to + i, from + i, (int)(n - i));
+}
+static inline v8f load_part(const float* p, int n, float fill) {
+#ifdef __AVX__
+    const v8i mask = v8i{0, 1, 2, 3, 4, 5, 6, 7} < n;
+    return select(mask, (v8f)__builtin_ia32_maskloadps256((const v8f*)p, mask), splat(fill));
+#else
+    v8f v = splat(fill);
+    if (n >= 8) return load(p);
+    copy_part((float*)&v, p, n);
+    return v;
+#endif
+}
+static inline void store_part(float* p, v8f v, int n) {
+    if (n >= 8) store(p, v);
+    else copy_part(p, (const float*)&v, n);
 }
 
 // exp(x) for x <= 0: x = n log 2 + r, a polynomial in r, 2^n put into the exponent.

@@ -51,7 +51,7 @@ static inline void fill_tables(const float* source, const float* scale, npy_intp
             const npy_intp i = from + group * BITS + bit;
             vector row[C] = {};
             if (i < terms) {
-                std::memcpy(row, source + i * columns + at, width * sizeof(float));
+                copy_floats((float*)row, source + i * columns + at, width);
                 if (scale) for (int c = 0; c < C; ++c) row[c] *= scale[i];
             }
             const int half = 1 << bit;
@@ -98,7 +98,7 @@ static void table_panel(const uint32_t* codes, npy_intp count, const float* sour
         add_entries<C>(codes + pass * count, count, space.tables, pass > 0, space.sums);
     }
     for (npy_intp i = 0; i < count; ++i)
-        std::memcpy(out + i * columns + at, space.sums + i * C * LANES, width * sizeof(float));
+        copy_floats(out + i * columns + at, space.sums + i * C * LANES, width);
 }
 
 // The columns from `at` on, at most PANEL of them, of out (count, columns) = B diag(scale) source,

@@ -94,8 +94,15 @@ static const npy_intp PANEL = 64;                    // columns summed at a time
     }
 
 static inline bool all_binary(const float* a, npy_intp n) {
+    v8i others = {};
     int32_t other = 0;
-    for (npy_intp i = 0; i < n; ++i) other |= (a[i] != 0.0f) & (a[i] != 1.0f);
+    npy_intp i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const v8f v = load(a + i);
+        others |= (v != 0.0f) & (v != 1.0f);
+    }
+    for (; i < n; ++i) other |= (a[i] != 0.0f) & (a[i] != 1.0f);
+    for (int lane = 0; lane < 8; ++lane) other |= others[lane];
     return !other;
 }
 
