@@ -87,26 +87,18 @@ public:
 // How many changes cost as much as tables do, for a matrix of `rows` rows.
 static inline npy_intp changes_worth(npy_intp rows, npy_intp inputs) { return rows * inputs / 8; }
 
-template <int C>
+// sum += Sign row
+template <int Sign, int C>
 static inline void add_row(vector* sum, const float* row) {
     for (int c = 0; c < C; ++c) {
         vector v;
         std::memcpy(&v, row + c * LANES, sizeof v);
-        sum[c] += v;
-    }
-}
-
-template <int C>
-static inline void subtract_row(vector* sum, const float* row) {
-    for (int c = 0; c < C; ++c) {
-        vector v;
-        std::memcpy(&v, row + c * LANES, sizeof v);
-        sum[c] -= v;
+        sum[c] = Sign > 0 ? sum[c] + v : sum[c] - v;
     }
 }
 
 // row += Sign sum
-template <int C, int Sign>
+template <int Sign, int C>
 static inline void add_to_row(float* row, const vector* sum) {
     for (int c = 0; c < C; ++c) {
         vector v;
@@ -157,8 +149,8 @@ static void changes_panel(const Changes& changes, const float* source, npy_intp 
     for (npy_intp i = 0; i < changes.rows(); ++i) {
         if (changes.begins(i)) for (int c = 0; c < C; ++c) sum[c] = vector{};
         const int32_t *unit = changes.on(i), *off = changes.off(i), *end = changes.end(i);
-        for (; unit < off; ++unit) add_row<C>(sum, from + *unit * stride);
-        for (; unit < end; ++unit) subtract_row<C>(sum, from + *unit * stride);
+        for (; unit < off; ++unit) add_row<1, C>(sum, from + *unit * stride);
+        for (; unit < end; ++unit) add_row<-1, C>(sum, from + *unit * stride);
         panel.put(out + i * columns + at, sum);
     }
 }
@@ -179,8 +171,8 @@ static void changes_gradient_panel(const Changes& changes, const float* r, const
         panel.get(r + i * columns + at, row);
         for (int c = 0; c < C; ++c) later[c] += weight[i] * row[c];
         const int32_t *unit = changes.on(i), *off = changes.off(i), *end = changes.end(i);
-        for (; unit < off; ++unit) add_to_row<C, 1>(to + *unit * stride, later);
-        for (; unit < end; ++unit) add_to_row<C, -1>(to + *unit * stride, later);
+        for (; unit < off; ++unit) add_to_row<1, C>(to + *unit * stride, later);
+        for (; unit < end; ++unit) add_to_row<-1, C>(to + *unit * stride, later);
         if (changes.begins(i))
             for (int c = 0; c < C; ++c) { all[c] += later[c]; later[c] = vector{}; }
     }
