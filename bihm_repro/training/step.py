@@ -30,7 +30,7 @@ from bihm_repro.engine.symbolic import T, shared
 from bihm_repro.ops.adam import adam_update, centred_adam_update, upper_triangle
 from bihm_repro.recipes.recipe import Phase, TrainingRecipe
 from bihm_repro.training.step_rules import RULES, Step, adam_rate, clipped, zeros_like
-from bihm_repro.training.total_variation import pixel_weights, total_variation_gradient
+from bihm_repro.training.total_variation import with_total_variation
 
 __all__ = ["Averages", "Centres", "Penalty", "build_step", "fused_step", "plain_step"]
 
@@ -150,10 +150,8 @@ def build_step(
         getattr(training if getattr(phase, name) is None else phase, name)
         for name in ("l1", "l1_levels", "l1_side", "total_variation")
     )
-    gradients = dict(gradients)
     if variation:
-        images = pixel_weights(parameters, image_shape, variation)
-        gradients[images] += total_variation_gradient(images, image_shape, variation)
+        gradients = with_total_variation(gradients, image_shape, variation)
     if levels is not None:
         weights = [w for w in weights if _level(w) < levels]
     if side != "both":

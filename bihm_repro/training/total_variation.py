@@ -8,7 +8,7 @@ smoothed to sqrt(d^2 + SMOOTHING^2). It prefers piecewise constant images (Rudin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,18 @@ import numpy as np
 from bihm_repro.engine.symbolic import T
 from bihm_repro.errors import InputError
 
-__all__ = ["SMOOTHING", "pixel_weights", "total_variation_gradient"]
+__all__ = ["SMOOTHING", "total_variation_gradient", "with_total_variation"]
 
 SMOOTHING = 0.1
 
 
-def pixel_weights(
-    parameters: Sequence[Any], image_shape: tuple[int, int] | None, strength: float
-) -> Any:
-    """Return the weights p0.W, (units, pixels); InputError where their rows are no images."""
+def with_total_variation(
+    gradients: Mapping[Any, Any], image_shape: tuple[int, int] | None, strength: float
+) -> dict[Any, Any]:
+    """Return ``gradients``, by parameter, with that of the penalty added; p0.W is (units, pixels).
+
+    InputError where the rows of p0.W are no images.
+    """
     setting = f"total_variation = {strength:g}"
     if image_shape is None:
         raise InputError(
@@ -32,9 +35,10 @@ def pixel_weights(
             "with their height and width"
         )
     pixels = image_shape[0] * image_shape[1]
-    for weights in parameters:
+    for weights, gradient in gradients.items():
         if weights.name == "p0.W" and weights.get_value(borrow=True).shape[1] == pixels:
-            return weights
+            added = total_variation_gradient(weights, image_shape, strength)
+            return {**gradients, weights: gradient + added}
     raise InputError(f"{setting}: this model has no weights p0.W to the pixels; set it to 0")
 
 
