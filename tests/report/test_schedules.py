@@ -44,6 +44,10 @@ def test_changes_are_named(tmp_path, runs):
     write_run(tmp_path, "other", "dna", extra=PAPER.format("false").replace("1e-3", "4e-3"))
     other = next(run for run in read_runs(tmp_path)[0] if run.name == "other")
     assert changes(other, by_name["paper/dna"]) == ["rates", "L1"]
+    extra = PAPER.format("false").replace("[training]", "[training]\ntotal_variation = 0.01")
+    write_run(tmp_path, "smooth", "dna", extra=extra)
+    smooth = next(run for run in read_runs(tmp_path)[0] if run.name == "smooth")
+    assert changes(smooth, by_name["paper/dna"]) == ["total variation"]
 
 
 def test_only_runs_of_the_group_count(runs):

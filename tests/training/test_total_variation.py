@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bihm_repro.datasets.dataset import Dataset
 from bihm_repro.engine.symbolic import function, shared
 from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
 from bihm_repro.models.rbm import RestrictedBoltzmannMachine
-from bihm_repro.recipes.recipe import Phase, TrainingRecipe
+from bihm_repro.recipes.recipe import Phase, Recipe, TrainingRecipe
+from bihm_repro.training.session import Options, TrainingData, train
 from bihm_repro.training.total_variation import SMOOTHING, total_variation_gradient
 from bihm_repro.training.update import compile_update
 
@@ -19,25 +21,25 @@ WEIGHTS = RNG.normal(0, 0.2, (5, 12)).astype(np.float32)
 X = (RNG.random((6, 12)) < 0.5).astype(np.float32)
 
 
-def total_variation(rows):
+def total_variation(rows, shape=SHAPE):
     """By a loop over the pixels, in float64."""
     found = 0.0
-    for image in rows.astype(np.float64).reshape(-1, *SHAPE):
-        for i, j in np.ndindex(SHAPE):
+    for image in rows.astype(np.float64).reshape(-1, *shape):
+        for i, j in np.ndindex(*shape):
             for di, dj in ((1, 0), (0, 1)):
-                if i + di < SHAPE[0] and j + dj < SHAPE[1]:
+                if i + di < shape[0] and j + dj < shape[1]:
                     found += np.hypot(image[i + di, j + dj] - image[i, j], SMOOTHING)
     return found
 
 
-def numerical_gradient(rows, step=1e-5):
+def numerical_gradient(rows, shape=SHAPE, step=1e-5):
     found = np.zeros(rows.shape)
     for index in np.ndindex(rows.shape):
         ends = []
         for sign in (1, -1):
             moved = rows.astype(np.float64)
             moved[index] += sign * step
-            ends.append(total_variation(moved))
+            ends.append(total_variation(moved, shape))
         found[index] = (ends[0] - ends[1]) / (2 * step)
     return found
 
@@ -95,6 +97,29 @@ def test_a_strong_penalty_makes_images_smooth(model):
     model.set_values(start)
     smallest = total_variation(np.zeros((5, 12)))
     assert variations[1] - smallest < 0.2 * (variations[0] - smallest)
+
+
+def test_a_recipe_has_the_shape_of_its_data_set(model):
+    """Images of one column have no neighbours beside them: the shape of the data decides."""
+    recipe = Recipe.from_dict(
+        {
+            "dataset": "own",
+            "model": {"layers": [5, 2]},
+            "training": {"l1": 0.0, "step_rule": "sgd", "total_variation": 0.5},
+            "phases": [{"max_epochs": 1, "samples": 2, "learning_rate": 0.01}],
+        }
+    )
+    start, ends = model.get_values(), {}
+    for shape in (SHAPE, (12, 1)):
+        model.set_values(start)
+        splits = {name: X for name in ("train", "valid", "test")}
+        data = TrainingData.of(Dataset("own", splits, "", "own", image_shape=shape))
+        train(model, recipe, data, options=Options(quiet=True))
+        ends[shape] = model.get_values()["p0.W"]
+    model.set_values(start)
+    columns = numerical_gradient(start["p0.W"], (12, 1))
+    step = -0.01 * 0.5 * (numerical_gradient(start["p0.W"]) - columns)
+    np.testing.assert_allclose(ends[SHAPE] - ends[12, 1], step, atol=2e-6)
 
 
 def test_rows_that_are_no_images_are_refused(model):
