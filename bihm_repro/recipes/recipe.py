@@ -156,7 +156,7 @@ class TrainingRecipe:
     total_variation: float = setting(
         0.0,
         number(at_least=0),
-        "penalty on the total variation of p(x|h1)'s weights, where rows are images",
+        "penalty on the total variation of the weights to the pixels, where rows are images",
         later=True,
     )
 

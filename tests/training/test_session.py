@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bihm_repro.datasets.dataset import Dataset
 from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
 from bihm_repro.recipes.recipe import Recipe
@@ -20,9 +21,8 @@ ONES, ZEROS = np.ones((6, 4), np.float32), np.zeros((5, 4), np.float32)
 
 def test_the_splits_of_a_data_set_keep_their_roles():
     splits = {name: np.full((3, 2), value) for value, name in enumerate(("test", "valid", "train"))}
-    data = TrainingData.of(
-        SimpleNamespace(splits=splits, fingerprint="f", binarize=False, grey=False)
-    )
+    data = TrainingData.of(Dataset("own", splits, "f", "own", grey=True, image_shape=(1, 2)))
+    assert (data.fingerprint, data.binarize, data.image_shape) == ("f", True, (1, 2))
     assert (data.train == 2).all() and (data.valid == 1).all() and (data.test == 0).all()
 
 
