@@ -48,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
                 f"split {args.split!r} is unknown: {dataset.name} has {', '.join(dataset.splits)}"
             )
         check_data(folder, model.data_dim, dataset)
-        x = random_rows(dataset.splits[args.split], args.examples, args.seed)
+        x = random_rows(dataset.binary(args.split), args.examples, args.seed)
         if args.gap:
-            rows = random_rows(dataset.splits["train"], args.examples, args.seed)
+            rows = random_rows(dataset.binary("train"), args.examples, args.seed)
             _print_gaps(path, f"{dataset.name}, train and {args.split}", model, rows, x, args)
             continue
         print(f"{path}: {dataset.name}, {args.split} split, {len(x)} examples")

@@ -60,6 +60,11 @@ class Dataset:
         """Number of observed variables."""
         return self.splits["train"].shape[1]
 
+    def binary(self, split: str) -> np.ndarray:
+        """Return the rows of ``split`` to measure: of probabilities, one fixed binary sample."""
+        rows = self.splits[split]
+        return fixed_sample(rows, 1, split) if self.grey and split == "train" else rows
+
 
 def _generated_bars() -> Dataset:
     info = DATASETS["bars"]

@@ -124,7 +124,7 @@ class Evaluation:
         """Return the examples of ``dataset`` that are evaluated."""
         if dataset.fingerprint != self.data_fingerprint:
             raise InputError(f"{dataset.name}: these are other data than those of the evaluation")
-        return random_rows(dataset.splits[self.split], self.examples, self.seed)
+        return random_rows(dataset.binary(self.split), self.examples, self.seed)
 
     def model(self) -> Model:
         """Return the model."""

@@ -26,12 +26,31 @@ def check_together(recipe: Any, source: str) -> None:
             "from the data up, such as [200, 100, 50]"
         )
     _check_model(model, source)
+    _check_restarts(recipe, source)
     nested = model.hidden and isinstance(model.hidden[0], tuple)
     if nested and len(model.hidden) != len(model.layers):
         raise InputError(
             f"{source}: model.hidden has {len(model.hidden)} lists: must be one "
             f"list for all latent layers or one for each of the {len(model.layers)}"
         )
+
+
+def _check_restarts(recipe: Any, source: str) -> None:
+    """Refuse to restart dead units of a model that is not made of layers of Bernoulli units."""
+    wanted = [i for i, phase in enumerate(recipe.phases) if phase.restart_dead]
+    if not wanted:
+        return
+    where = f"{source}: phases.{wanted[0]}.restart_dead = true"
+    model = recipe.model
+    if not models.kind(model.kind).can(models.Capability.ACTIVE_UNITS):
+        raise InputError(f"{where}: a {model.kind} model has no layers of binary units")
+    for name in ("p_layer", "q_layer", "prior"):
+        value = getattr(model, name)
+        if set([value] if isinstance(value, str) else value) != {layer_types.DEFAULT}:
+            raise InputError(
+                f"{where}: model.{name} = {plain(value)!r}, and only units of "
+                f"{layer_types.DEFAULT} layers can be restarted; set it to false"
+            )
 
 
 def _check_model(model: Any, source: str) -> None:

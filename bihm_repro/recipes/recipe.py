@@ -199,6 +199,13 @@ class Phase:
         integer(2),
         "measure and keep a Polyak average of the parameters over about so many updates",
     )
+    restart_dead: bool = setting(
+        False,
+        boolean(),
+        "give dead units new initial values at the start of this phase",
+        later=True,
+        compiled=False,
+    )
     valid_samples: Optional[int] = setting(  # noqa: UP045
         None, integer(1), "K of this phase's validation, instead of the monitor's", compiled=False
     )

@@ -35,6 +35,7 @@ from bihm_repro.training.extensions.monitoring import (
     compile_test_metrics,
     compile_validation,
 )
+from bihm_repro.training.extensions.restarting import RestartDeadUnits
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog
 from bihm_repro.training.extensions.stopping import (
     EpochLimit,
@@ -49,6 +50,9 @@ from bihm_repro.training.main_loop import MainLoop
 from bihm_repro.training.update import Update, compile_update
 
 __all__ = ["TrainingData", "Options", "assemble", "log_odds", "restore", "train"]
+
+RESTART_ROWS = 5000
+"""Dead units are looked for on so many training rows."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +192,13 @@ def _streams(recipe: Recipe, data: TrainingData) -> Callable[[Phase], BatchStrea
     )
 
 
+def _restart_rows(recipe: Recipe, data: TrainingData) -> Callable[[int], np.ndarray]:
+    """Return the random training rows on which dead units are looked for, by epoch."""
+    seed = seed_for(recipe.seed, "restart rows")
+    stream = BatchStream(data.train, RESTART_ROWS, seed=seed, binarize=data.binarize)
+    return lambda epoch: next(iter(stream.epoch(epoch)))
+
+
 def _extensions(
     model: Any, recipe: Recipe, data: TrainingData, run: RunDirectory | None, options: Options
 ) -> list[Extension]:
@@ -209,12 +220,13 @@ def _extensions(
     count_units = unit_counter(model, recipe, data.valid)
     if count_units is not None:
         extensions.append(ActiveUnits(count_units, monitor.units_every))
+    report = (lambda line: None) if options.quiet else say
+    extensions.append(RestartDeadUnits(_restart_rows(recipe, data), report))
     limits = [limit for limit in (budget, pause) if limit is not None]
     extensions += [Patience(), *limits, Interruption(), *options.extensions]
     if several_hosts():
         extensions.append(Agreement({"data": data.fingerprint, "engine": f"{engine} {version}"}))
     extensions += _output_extensions(recipe, data, run, options)
-    report = (lambda line: None) if options.quiet else say
     if budget is not None and not several_hosts():
         extensions.append(SkippedPhases(budget, report))
     return extensions

@@ -77,7 +77,7 @@ OTHERS = {
     "model.visible_bias": "constant", "model.p_layer": "bernoulli", "model.q_layer": "bernoulli",
     "model.prior": "bernoulli", "training.control_variate": True, "training.step_rule": "adam",
     "training.centred": False, "training.l1_side": "both", "training.l1_step": "gradient",
-    "phases.0.l1_side": None, "phases.0.learning_rates": (),
+    "phases.0.l1_side": None, "phases.0.learning_rates": (), "phases.0.restart_dead": False,
     "monitor.test_samples": (1, 10, 100, 1000), "evaluation.samples": (1, 10, 100, 1000),
     "initial.source": "", "initial.fingerprint": "",
 }  # fmt: skip
@@ -85,7 +85,7 @@ LATER = {
     "model.visible_bias", "model.p_layer", "model.q_layer", "model.prior", "model.nade_hidden",
     "training.sleep", "training.centred", "training.l1_levels", "training.l1_side",
     "training.l1_step", "phases.0.l1_levels", "phases.0.l1_side",
-    "training.total_variation", "phases.0.total_variation",
+    "training.total_variation", "phases.0.total_variation", "phases.0.restart_dead",
     "monitor.units_every", "initial.fingerprint",
 }  # fmt: skip
 NOT_DECIDING = {

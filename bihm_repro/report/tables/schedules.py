@@ -51,6 +51,8 @@ def changes(ours: Run, theirs: Run) -> list[str]:
         or training.get("l1_side", "both") != other_training.get("l1_side", "both"),
         "total variation": (_over_phases(ours, "total_variation") - {0.0, None})
         != (_over_phases(theirs, "total_variation") - {0.0, None}),
+        "restarts": any(_over_phases(ours, "restart_dead"))
+        != any(_over_phases(theirs, "restart_dead")),
         "averages": _over_phases(ours, "average_over") != _over_phases(theirs, "average_over"),
         "K": _over_phases(ours, "samples") != _over_phases(theirs, "samples"),
         "centring": bool(training.get("centred")) != bool(other_training.get("centred")),
