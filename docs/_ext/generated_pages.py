@@ -58,7 +58,7 @@ def recipe_reference() -> str:
         'paper\'s. `extends = "mnist"` takes the settings of another recipe first, '
         "`bihm recipes show NAME` prints a recipe complete, and `--set model.layers=[9,3]` changes "
         "a setting on the command line. This page is generated from "
-        "`bihm_repro/recipes/recipe.py`.",
+        "`bihm_repro/recipes/sections.py`.",
         "",
         "## At the top",
         "",

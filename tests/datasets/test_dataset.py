@@ -132,6 +132,10 @@ def test_a_grey_set_trains_on_probabilities_and_is_measured_on_one_fixed_draw(tm
         error = math.sqrt((p * (1 - p)).mean() / p.size)
         assert abs(drawn.mean() - p.mean()) < 4 * error
     assert (data.splits["valid"][:, 0] == 0).all() and (data.splits["valid"][:, 1] == 1).all()
+    drawn, p = data.binary("train"), splits["train"] / 255
+    assert set(np.unique(drawn)) == {0, 1} and (drawn == again.binary("train")).all()
+    assert abs(drawn.mean() - p.mean()) < 4 * math.sqrt((p * (1 - p)).mean() / p.size)
+    assert data.binary("valid") is data.splits["valid"]
 
 
 def test_a_missing_file_prints_the_command_that_makes_it(tmp_path, monkeypatch):
