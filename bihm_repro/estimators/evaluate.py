@@ -75,11 +75,17 @@ def evaluate_model(
     compute: Compute = here,
     files: ProgressFiles | None = None,
 ) -> dict[str, Any]:
-    """Return the estimates of ``evaluation.json`` that come from the model and ``x``."""
-    found = {
-        title: run_estimator(estimator, compute, files=files)
-        for title, estimator in estimators_of(model, x, settings, seed).items()
-    }
+    """Return the estimates of ``evaluation.json`` that come from the model and ``x``.
+
+    ``estimator_seconds`` are wall-clock seconds; of an evaluation that was interrupted, those
+    since it continued.
+    """
+    found: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    for title, estimator in estimators_of(model, x, settings, seed).items():
+        start = time.perf_counter()
+        found[title] = run_estimator(estimator, compute, files=files)
+        seconds[title] = round(time.perf_counter() - start, 1)
     log_z2, ess = found.get(LogZ2Estimator.title), found.get(EffectiveSampleSizeEstimator.title)
     star = model.can(Capability.P_STAR)
     result: dict[str, Any] = {"log_z2": log_z2.summary()} if log_z2 else {}
@@ -101,6 +107,7 @@ def evaluate_model(
             k: _without(estimates, () if star else ("log_p_tilde_star",))
             for k, estimates in more.items()
         }
+    result["estimator_seconds"] = seconds
     return result
 
 

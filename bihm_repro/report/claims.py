@@ -220,7 +220,9 @@ def _log_z2(runs: Sequence[Run]) -> list[Claim]:
     else:
         error, samples = run.log_z2.standard_error, evaluation_of(run)["log_z2"].get("samples", 0)
         outcome = HOLDS if error is not None and error < 0.1 else FAILS
-        value = f"{run.log_z2.value:.2f} ± {error:.3f}, {samples:,} samples"
+        seconds = evaluation_of(run).get("estimator_seconds", {}).get("2 log Z")
+        took = f" in {seconds:.0f} s" if seconds else ""
+        value = f"{run.log_z2.value:.2f} ± {error:.3f}, {samples:,} samples{took}"
         first = Claim(text, outcome, value, (run.name,))
     text = "2 log Z: p and q come close; UCI, -2 log Z of at most the paper's"
     found = [

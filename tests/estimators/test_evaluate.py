@@ -104,6 +104,9 @@ def test_file_has_what_was_promised(evaluation):
         assert set(figures) == {"log_p", "log_p_tilde_star", "log_p_star"}
         assert all(v["standard_error"] > 0 for v in figures.values())
     assert evaluation["log_z2"]["samples"] == 30000
+    seconds = evaluation["estimator_seconds"]
+    assert list(seconds) == ["2 log Z", "log-likelihood", "effective sample size"]
+    assert 0 < sum(seconds.values()) <= evaluation["seconds"] + 0.2
     assert evaluation["ess"]["samples"] == 500
     assert set(evaluation["more_samples"]) == {"500"}
     assert set(evaluation["more_samples"]["500"]) == {"log_p", "log_p_tilde_star", "log_p_star"}
