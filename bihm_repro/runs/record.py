@@ -137,6 +137,7 @@ EVALUATION = _fields(
     (BOOLEAN, "finished"),
     (NUMBER, "seconds"),
     (OBJECT, "samples more_samples log_z2 log_z ess"),
+    (NUMBERS, "estimator_seconds"),
     (SIZES, "layers active_units"),
     (_list_of("finite numbers", _is_number), "information"),
 )

@@ -151,6 +151,10 @@ ESTIMATE = {"value": -1.0, "standard_error": 0.5}
         ({"samples": {"1": {"log_p": ESTIMATE}}, "n_examples": "9"}, "field 'n_examples' is '9'"),
         ({"samples": {"1": {"log_p": ESTIMATE}}, "layers": [3, "2"]}, "field 'layers' is [3, '2']"),
         ({"samples": {"1": {"log_p": ESTIMATE}}, "layers": {}}, "field 'layers' is {}"),
+        (
+            {"samples": {"1": {"log_p": ESTIMATE}}, "estimator_seconds": {"2 log Z": "9"}},
+            "field 'estimator_seconds' is {'2 log Z': '9'}",
+        ),
     ],
 )
 def test_an_evaluation_with_a_wrong_field_names_it_and_the_fix(run, content, said):

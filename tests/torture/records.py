@@ -27,7 +27,7 @@ EVALUATION = {
     "dataset": "adult", "split": "test", "n_examples": 26147, "seed": 0, "commit": "0123",
     "data_fingerprint": "f", "data_exactness": "exact", "model_kind": "bihm", "layers": [5, 3],
     "recipe_fingerprint": "r", "model_fingerprint": "m", "finished": True, "seconds": 3.5,
-    "updates": 30,
+    "updates": 30, "estimator_seconds": {"2 log Z": 1.5},
     "samples": {
         count: {"log_p": ESTIMATE, "log_p_tilde_star": ESTIMATE, "log_p_star": ESTIMATE}
         for count in ("1", "10", "100")
