@@ -79,6 +79,7 @@ def test_an_ablation_differs_from_twelve_layers_in_its_layers_alone(name):
 
 
 def test_the_ablations_train_the_model_of_mnist_for_fewer_updates():
-    full, mnist = (Recipe.load(find_recipe(name)) for name in ("ablation/mnist-12layers", "mnist"))
+    names = ("ablation/mnist-12layers", "mnist-l1")
+    full, mnist = (Recipe.load(find_recipe(name)) for name in names)
     assert full.model == mnist.model and full.training == mnist.training
     assert sum(phase.max_epochs for phase in full.phases) == 32
