@@ -221,7 +221,8 @@ def _extensions(
     if count_units is not None:
         extensions.append(ActiveUnits(count_units, monitor.units_every))
     report = (lambda line: None) if options.quiet else say
-    extensions.append(RestartDeadUnits(_restart_rows(recipe, data), report))
+    if any(phase.restart_dead for phase in recipe.phases):
+        extensions.append(RestartDeadUnits(_restart_rows(recipe, data), report))
     limits = [limit for limit in (budget, pause) if limit is not None]
     extensions += [Patience(), *limits, Interruption(), *options.extensions]
     if several_hosts():

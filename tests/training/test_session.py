@@ -92,6 +92,12 @@ TESTING = ["MetricsOnTestSet", "ActiveUnits"]
             [*MEASURING, "Patience", "Interruption"],
         ),
         (
+            {},
+            ONES,
+            ("phases.1.restart_dead=true",),
+            [*MEASURING, *TESTING, "RestartDeadUnits", "Patience", "Interruption"],
+        ),
+        (
             {"budget": 60.0, "pause_after": 5.0},
             ONES,
             (),
