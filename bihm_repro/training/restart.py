@@ -2,9 +2,9 @@
 
 A unit is dead where q switches it on, or off, for no example: its probability under
 q(h_l | h_{l-1}) is close to 0 (or to 1) for all of them. All K samples then agree on it, so the
-control variate leaves it no gradient, and it stays dead at any learning rate. It can be given the
-values of an untrained unit without a loss, since nothing depends on it: what a unit that is always
-on contributed is the same for all examples and goes to the biases of its neighbours.
+control variate leaves it no gradient, and it stays dead at any learning rate. Nothing depends on
+it, so it can be given the values of an untrained unit, which add noise until it has learned: what a
+unit that is always on contributed is the same for all examples and goes to its neighbours' biases.
 """
 
 from __future__ import annotations

@@ -42,6 +42,14 @@ def test_a_published_number_is_reached_or_not(tmp_path, value, outcome, numbers)
     assert (claim.outcome, claim.numbers, claim.runs) == (outcome, numbers, ("mnist",))
 
 
+@pytest.mark.parametrize(
+    "extra, took", [({}, ""), ({"estimator_seconds": {"2 log Z": 281.6}}, " in 282 s")]
+)
+def test_the_seconds_of_2_log_z_are_shown_where_they_are_known(tmp_path, extra, took):
+    write_run(tmp_path, "mnist", "binarized_mnist", evaluated=evaluation(-84.0, **extra))
+    assert one(tmp_path, "2 log Z: 10 million").numbers.endswith(f" samples{took}")
+
+
 def test_bihm_against_rws(tmp_path):
     for name, ours, rws in (("adult", -13.5, -13.6), ("dna", -86.0, -85.0)):
         write_run(tmp_path, name, name, evaluated=evaluation(ours))

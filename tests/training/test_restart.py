@@ -1,4 +1,4 @@
-"""Dead units: found, given initial values without a loss, trained again."""
+"""Dead units: found, given initial values, trained again."""
 
 from __future__ import annotations
 
