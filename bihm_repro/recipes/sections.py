@@ -7,7 +7,7 @@ runs made with them, then keep their fingerprints.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Optional
 
 from bihm_repro.bricks import registry as layer_types
@@ -177,6 +177,9 @@ class Phase:
     total_variation: Optional[float] = setting(  # noqa: UP045
         None, number(at_least=0), "of this phase, instead of training.total_variation", later=True
     )
+    sleep: Optional[float] = setting(  # noqa: UP045
+        None, number(at_least=0), "of this phase, instead of training.sleep", later=True
+    )
     average_over: Optional[int] = setting(  # noqa: UP045
         None,
         integer(2),
@@ -192,6 +195,11 @@ class Phase:
     valid_samples: Optional[int] = setting(  # noqa: UP045
         None, integer(1), "K of this phase's validation, instead of the monitor's", compiled=False
     )
+
+    def applied_to(self, training: TrainingRecipe) -> TrainingRecipe:
+        """Return ``training`` with what this phase sets instead."""
+        own = {item.name: getattr(self, item.name, None) for item in fields(training)}
+        return replace(training, **{name: v for name, v in own.items() if v is not None})
 
     def rate_at(self, epoch: int) -> float:
         """Return the learning rate of the phase's ``epoch``, counted from 0."""

@@ -28,7 +28,7 @@ import numpy as np
 
 from bihm_repro.engine.symbolic import T, shared
 from bihm_repro.ops.adam import adam_update, centred_adam_update, upper_triangle
-from bihm_repro.recipes.recipe import Phase, TrainingRecipe
+from bihm_repro.recipes.recipe import TrainingRecipe
 from bihm_repro.training.step_rules import RULES, Step, adam_rate, clipped, zeros_like
 from bihm_repro.training.total_variation import with_total_variation
 
@@ -138,27 +138,23 @@ def build_step(
     weights: Sequence[Any],
     rate: Any,
     training: TrainingRecipe,
-    phase: Phase,
+    average_over: int | None,
     input_means: Mapping[Any, tuple[Any, Any]],
     image_shape: tuple[int, int] | None = None,
 ) -> tuple[Step, Averages | None]:
-    """Return the step that ``training`` and ``phase`` ask for, and its averages, if any.
+    """Return the step that ``training`` asks for, and its averages over so many updates, if any.
 
     ``image_shape`` is (height, width) of an example, where examples are images.
     """
-    l1, levels, side, variation = (
-        getattr(training if getattr(phase, name) is None else phase, name)
-        for name in ("l1", "l1_levels", "l1_side", "total_variation")
-    )
-    if variation:
-        gradients = with_total_variation(gradients, image_shape, variation)
-    if levels is not None:
-        weights = [w for w in weights if _level(w) < levels]
-    if side != "both":
-        weights = [w for w in weights if w.name.startswith(side)]
-    penalty = Penalty(weights, l1, training.l2, training.l1_step == "proximal")
+    if training.total_variation:
+        gradients = with_total_variation(gradients, image_shape, training.total_variation)
+    if training.l1_levels is not None:
+        weights = [w for w in weights if _level(w) < training.l1_levels]
+    if training.l1_side != "both":
+        weights = [w for w in weights if w.name.startswith(training.l1_side)]
+    penalty = Penalty(weights, training.l1, training.l2, training.l1_step == "proximal")
     centres = Centres(input_means if training.centred else {})
-    averages = Averages(parameters, phase.average_over) if phase.average_over else None
+    averages = Averages(parameters, average_over) if average_over else None
     ordered = [gradients[parameter] for parameter in parameters]
     if training.step_rule == "adam" and not training.clip_norm:
         step = fused_step(parameters, ordered, rate, penalty, centres, averages)

@@ -130,6 +130,7 @@ def compile_update(
     x = T.matrix("x", dtype="float32")
     rate = shared(np.float32(phase.rate_at(0)), name="learning_rate")
     counter = shared(np.int64(first_counter), name="counter")
+    training = phase.applied_to(training)
     graph = model.training_graph(
         x, phase.samples, seed, counter, **model.training_options(training)
     )
@@ -145,7 +146,7 @@ def compile_update(
         model.weights,
         rate,
         training,
-        phase,
+        phase.average_over,
         graph.input_means,
         image_shape,
     )

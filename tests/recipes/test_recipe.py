@@ -56,6 +56,7 @@ LIMITS = {
     "phases.0.l1": (None, 0, -1e-9),
     "phases.0.l1_levels": (None, 0, -1),
     "phases.0.total_variation": (None, 0, -1e-9),
+    "phases.0.sleep": (None, 0, -1e-9),
     "phases.0.average_over": (None, 2, 1),
     "phases.0.valid_samples": (None, 1, 0),
     "monitor.valid_samples": (10, 1, 0),
@@ -86,6 +87,7 @@ LATER = {
     "training.sleep", "training.centred", "training.l1_levels", "training.l1_side",
     "training.l1_step", "phases.0.l1_levels", "phases.0.l1_side",
     "training.total_variation", "phases.0.total_variation", "phases.0.restart_dead",
+    "phases.0.sleep",
     "monitor.units_every", "initial.fingerprint",
 }  # fmt: skip
 NOT_DECIDING = {
@@ -94,7 +96,7 @@ NOT_DECIDING = {
 }  # fmt: skip
 COMPILED = {
     "phases.0.samples", "phases.0.l1", "phases.0.l1_levels", "phases.0.l1_side",
-    "phases.0.average_over", "phases.0.total_variation",
+    "phases.0.average_over", "phases.0.total_variation", "phases.0.sleep",
 }  # fmt: skip
 
 

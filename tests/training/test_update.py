@@ -52,6 +52,19 @@ def test_a_step_descends_the_gradient_of_the_sum_plus_the_penalty(model, exact):
     assert sums["log_p_tilde_star"] == pytest.approx(exact.log_p_tilde_star(X).sum(), abs=0.05)
 
 
+@pytest.mark.parametrize("setting", [{"sleep": 1.0}, {"l1": 0.5}])
+def test_what_a_phase_sets_takes_the_place_of_what_training_has(model, setting):
+    def step(training, phase):
+        reset(model)
+        compile_update(model, training, Phase(samples=5, **phase), seed=4)(X)
+        return model.get_values()
+
+    wanted, without = step(TrainingRecipe(**setting), {}), step(TrainingRecipe(), {})
+    assert any(not np.array_equal(wanted[name], without[name]) for name in wanted)
+    for name, value in step(TrainingRecipe(), setting).items():
+        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
+
+
 def test_restarted_equals_newly_compiled(model):
     training, phase = TrainingRecipe(), Phase(samples=5, learning_rate=0.02)
     update = compile_update(model, training, phase, seed=4)
