@@ -17,6 +17,7 @@ UNFINISHED = "§"
 FEWER_SAMPLES = "¶"
 OTHER_PIXELS = "‖"
 SUBSET = "◊"
+SLEEP_PHASES = "¤"
 
 NOTES = {
     SURROGATE_SPLIT: "web: the test rows are the published ones, but the published training and "
@@ -29,6 +30,8 @@ NOTES = {
     OTHER_PIXELS: "binarized here from the grey levels, not with the published random pixels: not "
     "strictly comparable.",
     SUBSET: "on a random subset of the test split.",
+    SLEEP_PHASES: "in some phases of training q also learned from samples of p, by a sleep term "
+    "that the paper's method does not have.",
 }
 
 
@@ -55,6 +58,7 @@ def marks_of(run: Run | None) -> str:
         and not without_samples(run),
         OTHER_PIXELS: exactness == "not the published draw",
         SUBSET: entry is not None and examples is not None and examples < entry.sizes["test"],
+        SLEEP_PHASES: any(phase.get("sleep") for phase in run.recipe.get("phases", ())),
     }
     return "".join(mark for mark, holds in conditions.items() if holds)
 
