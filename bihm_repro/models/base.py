@@ -22,7 +22,7 @@ class TrainingGraph:
     """One update, symbolically.
 
     gradients : every parameter to the gradient of the SUM over the mini-batch of the negative
-        objective
+        objective; parameters that are not among them stay as they are
     monitors : name to scalar, a SUM over the mini-batch
     counters : how many consecutive counters the graph uses
     input_means : the weights of a linear map to (its bias, the mean of its inputs), for centring

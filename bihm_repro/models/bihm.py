@@ -10,6 +10,7 @@ w_k - 1/K have the same expectation in the limit and far less variance: the cont
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from bihm_repro.models.base import TrainingGraph, log_mean_exp, normalised
@@ -32,12 +33,21 @@ class BidirectionalHelmholtzMachine(HelmholtzMachine):
         *,
         control_variate: bool = True,
         sleep: float = 0.0,
+        above: int = 0,
     ) -> TrainingGraph:
         """Build Algorithm 1 on the mini-batch ``x`` (batch, data_dim) with K = ``samples``.
 
         With ``sleep``, q follows its gradient plus ``sleep`` times that of a sleep phase, with as
-        many samples of p as the mini-batch has examples.
+        many samples of p as the mini-batch has examples. With ``above`` = l, the layers above h_l
+        are trained as a model of h_l ~ q(h_l|x), and the others stay as they are.
         """
+        if above:
+            h, log_r, used = self.sample_below(above, x, seed, counter)
+            graph = self.part_above(above).training_graph(
+                h, samples, seed, counter + used, control_variate=control_variate, sleep=sleep
+            )
+            monitors = {name: value + log_r.sum() for name, value in graph.monitors.items()}
+            return replace(graph, monitors=monitors, counters=used + graph.counters)
         inference, joint, log_r = self.both_ways(x, samples, seed, counter, train=True)
         weights = normalised(log_r / 2)
         q_weights = weights - 1.0 / samples if control_variate else weights

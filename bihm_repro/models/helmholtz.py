@@ -10,6 +10,7 @@ Methods of training differ in ``training_graph``.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
@@ -184,6 +185,30 @@ class HelmholtzMachine(Model):
         x, layers, _ = self.generate(rows, seed, counter)
         weights = (T.ones_like(x[:, 0]) * weight).astype(self.dtype)
         return self.inference_score(x, layers, train=True).gradients(weights)
+
+    # -- the layers below and above a latent layer h_l
+
+    def part_above(self, level: int) -> HelmholtzMachine:
+        """Return the layers above h_l, l = ``level``, as a model of h_l; parameters are shared."""
+        part = copy.copy(self)
+        part.data_dim, part.layers = self.layers[level - 1], self.layers[level:]
+        part.p, part.q = self.p[level:], self.q[level:]
+        return part
+
+    def sample_below(self, level: int, x: Any, seed: int, counter: Any) -> tuple[Any, Any, int]:
+        """Draw h_1 ... h_l ~ q, l = ``level``, one sample for each row of ``x``.
+
+        Returns h_l (batch, units), log p(x, h_1 ... h_{l-1} | h_l) - log q(h_1 ... h_l | x)
+        (batch,), and the number of counters used.
+        """
+        part = copy.copy(self)
+        part.q = self.q[:level]
+        inference = part.infer(x, 1, seed, counter)
+        log_p = sum(
+            layer.score(values, above).log_prob
+            for layer, values, above in zip(self.p, [x, *inference.layers], inference.layers)
+        )
+        return inference.layers[-1], log_p - inference.log_q, part.inference_counters
 
     # -- importance weights
 

@@ -27,6 +27,7 @@ def check_together(recipe: Any, source: str) -> None:
         )
     _check_model(model, source)
     _check_restarts(recipe, source)
+    _check_upper_layers(recipe, source)
     nested = model.hidden and isinstance(model.hidden[0], tuple)
     if nested and len(model.hidden) != len(model.layers):
         raise InputError(
@@ -51,6 +52,19 @@ def _check_restarts(recipe: Any, source: str) -> None:
                 f"{where}: model.{name} = {plain(value)!r}, and only units of "
                 f"{layer_types.DEFAULT} layers can be restarted; set it to false"
             )
+
+
+def _check_upper_layers(recipe: Any, source: str) -> None:
+    """Refuse phases on upper layers that the model does not have, or cannot train alone."""
+    model = recipe.model
+    for i, phase in enumerate(recipe.phases):
+        where = f"{source}: phases.{i}.above = {phase.above}"
+        if phase.restart_above and not phase.above:
+            raise InputError(f"{where}: phases.{i}.restart_above = true needs one of at least 1")
+        if phase.above and model.kind != "bihm":
+            raise InputError(f"{where}: a {model.kind} model is trained as a whole; leave it out")
+        if phase.above >= len(model.layers):
+            raise InputError(f"{where}: must be below {len(model.layers)}, the number of layers")
 
 
 def _check_model(model: Any, source: str) -> None:

@@ -192,13 +192,32 @@ class Phase:
         later=True,
         compiled=False,
     )
+    above: int = setting(
+        0,
+        integer(0),
+        "train only the layers above this latent layer, on samples of q for it (bihm); 0: all",
+        later=True,
+    )
+    restart_above: bool = setting(
+        False,
+        boolean(),
+        "give the layers above it new initial values at the start of this phase, whose best "
+        "parameters then are chosen from its own epochs",
+        later=True,
+        compiled=False,
+    )
     valid_samples: Optional[int] = setting(  # noqa: UP045
         None, integer(1), "K of this phase's validation, instead of the monitor's", compiled=False
     )
 
     def applied_to(self, training: TrainingRecipe) -> TrainingRecipe:
-        """Return ``training`` with what this phase sets instead."""
+        """Return ``training`` with what this phase sets instead.
+
+        The penalty on images concerns the lowest layer alone.
+        """
         own = {item.name: getattr(self, item.name, None) for item in fields(training)}
+        if self.above:
+            own["total_variation"] = 0.0
         return replace(training, **{name: v for name, v in own.items() if v is not None})
 
     def rate_at(self, epoch: int) -> float:

@@ -139,7 +139,7 @@ class MainLoop:
             yield
             return
         latest = self.model.get_values()
-        self.model.set_values(averages)
+        self.model.set_values({**latest, **averages})
         try:
             yield
         finally:

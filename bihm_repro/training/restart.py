@@ -1,10 +1,14 @@
-"""New initial values for dead units.
+"""New initial values for dead units, or for all layers above one.
 
 A unit is dead where q switches it on, or off, for no example: its probability under
 q(h_l | h_{l-1}) is close to 0 (or to 1) for all of them. All K samples then agree on it, so the
 control variate leaves it no gradient, and it stays dead at any learning rate. Nothing depends on
 it, so it can be given the values of an untrained unit, which add noise until it has learned: what a
 unit that is always on contributed is the same for all examples and goes to its neighbours' biases.
+
+Where most units of a layer have died, restarted ones die again: those that are left already explain
+the layer below. Trained by themselves as a model of that layer, which stays as it is, the layers
+above it keep far more of their units.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import numpy as np
 from bihm_repro.ops.random_stream import RandomStream
 from bihm_repro.samplers.helmholtz import HelmholtzSampler
 
-__all__ = ["dead_units", "with_restarted_units"]
+__all__ = ["dead_units", "with_layers_above", "with_restarted_units"]
 
 SPREAD = 0.02
 """The probability of a dead unit varies by less than this standard deviation..."""
@@ -71,3 +75,16 @@ def with_restarted_units(
         for name in as_units:
             new[name][..., dead] = initial[name][..., dead]
     return new
+
+
+def with_layers_above(
+    values: Mapping[str, np.ndarray], replacing: Mapping[str, np.ndarray], level: int
+) -> dict[str, np.ndarray]:
+    """Return the parameters ``values`` with those above h_l, l = ``level``, from ``replacing``.
+
+    >>> zeros, ones = ({name: value for name in ("p0.W", "q0.W", "p1.b")} for value in (0, 1))
+    >>> with_layers_above(zeros, ones, 1)
+    {'p0.W': 0, 'q0.W': 0, 'p1.b': 1}
+    """
+    above = {name for name in values if int(name.split(".")[0][1:]) >= level}
+    return {name: replacing[name] if name in above else values[name] for name in values}

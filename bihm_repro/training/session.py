@@ -35,7 +35,7 @@ from bihm_repro.training.extensions.monitoring import (
     compile_test_metrics,
     compile_validation,
 )
-from bihm_repro.training.extensions.restarting import RestartDeadUnits
+from bihm_repro.training.extensions.restarting import RestartAbove, RestartDeadUnits
 from bihm_repro.training.extensions.saving import Checkpoints, CsvLog
 from bihm_repro.training.extensions.stopping import (
     EpochLimit,
@@ -221,6 +221,8 @@ def _extensions(
     if count_units is not None:
         extensions.append(ActiveUnits(count_units, monitor.units_every))
     report = (lambda line: None) if options.quiet else say
+    if any(phase.restart_above for phase in recipe.phases):
+        extensions.append(RestartAbove(report))
     if any(phase.restart_dead for phase in recipe.phases):
         extensions.append(RestartDeadUnits(_restart_rows(recipe, data), report))
     limits = [limit for limit in (budget, pause) if limit is not None]

@@ -131,10 +131,11 @@ def compile_update(
     rate = shared(np.float32(phase.rate_at(0)), name="learning_rate")
     counter = shared(np.int64(first_counter), name="counter")
     training = phase.applied_to(training)
-    graph = model.training_graph(
-        x, phase.samples, seed, counter, **model.training_options(training)
-    )
-    parameters = list(model.parameters)
+    options = model.training_options(training)
+    if phase.above:
+        options["above"] = phase.above
+    graph = model.training_graph(x, phase.samples, seed, counter, **options)
+    parameters = [parameter for parameter in model.parameters if parameter in graph.gradients]
     if training.centred and not graph.input_means:
         raise InputError(
             f"training.centred = true: a {model.kind} model has no layers of binary "
@@ -143,7 +144,7 @@ def compile_update(
     step, averages = build_step(
         parameters,
         graph.gradients,
-        model.weights,
+        [weights for weights in model.weights if weights in graph.gradients],
         rate,
         training,
         phase.average_over,

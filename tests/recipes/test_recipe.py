@@ -57,6 +57,7 @@ LIMITS = {
     "phases.0.l1_levels": (None, 0, -1),
     "phases.0.total_variation": (None, 0, -1e-9),
     "phases.0.sleep": (None, 0, -1e-9),
+    "phases.0.above": (0, 0, -1),
     "phases.0.average_over": (None, 2, 1),
     "phases.0.valid_samples": (None, 1, 0),
     "monitor.valid_samples": (10, 1, 0),
@@ -79,6 +80,7 @@ OTHERS = {
     "model.prior": "bernoulli", "training.control_variate": True, "training.step_rule": "adam",
     "training.centred": False, "training.l1_side": "both", "training.l1_step": "gradient",
     "phases.0.l1_side": None, "phases.0.learning_rates": (), "phases.0.restart_dead": False,
+    "phases.0.restart_above": False,
     "monitor.test_samples": (1, 10, 100, 1000), "evaluation.samples": (1, 10, 100, 1000),
     "initial.source": "", "initial.fingerprint": "",
 }  # fmt: skip
@@ -87,7 +89,7 @@ LATER = {
     "training.sleep", "training.centred", "training.l1_levels", "training.l1_side",
     "training.l1_step", "phases.0.l1_levels", "phases.0.l1_side",
     "training.total_variation", "phases.0.total_variation", "phases.0.restart_dead",
-    "phases.0.sleep",
+    "phases.0.sleep", "phases.0.above", "phases.0.restart_above",
     "monitor.units_every", "initial.fingerprint",
 }  # fmt: skip
 NOT_DECIDING = {
@@ -96,7 +98,7 @@ NOT_DECIDING = {
 }  # fmt: skip
 COMPILED = {
     "phases.0.samples", "phases.0.l1", "phases.0.l1_levels", "phases.0.l1_side",
-    "phases.0.average_over", "phases.0.total_variation", "phases.0.sleep",
+    "phases.0.average_over", "phases.0.total_variation", "phases.0.sleep", "phases.0.above",
 }  # fmt: skip
 
 
