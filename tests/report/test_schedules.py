@@ -48,10 +48,15 @@ def test_changes_are_named(tmp_path, runs):
     write_run(tmp_path, "smooth", "dna", extra=extra)
     smooth = next(run for run in read_runs(tmp_path)[0] if run.name == "smooth")
     assert changes(smooth, by_name["paper/dna"]) == ["total variation"]
-    extra = PAPER.format("false").replace("[[phases]]", "[[phases]]\nrestart_dead = true", 1)
-    write_run(tmp_path, "restarted", "dna", extra=extra)
-    restarted = next(run for run in read_runs(tmp_path)[0] if run.name == "restarted")
-    assert changes(restarted, by_name["paper/dna"]) == ["restarts"]
+    for setting, name in (
+        ("restart_dead = true", "restarts"),
+        ("above = 1", "layers apart"),
+        ("sleep = 1.0", "sleep term"),
+    ):
+        extra = PAPER.format("false").replace("[[phases]]", f"[[phases]]\n{setting}", 1)
+        write_run(tmp_path, name, "dna", extra=extra)
+        changed = next(run for run in read_runs(tmp_path)[0] if run.name == name)
+        assert changes(changed, by_name["paper/dna"]) == [name]
 
 
 def test_only_runs_of_the_group_count(runs):

@@ -53,6 +53,8 @@ def changes(ours: Run, theirs: Run) -> list[str]:
         != (_over_phases(theirs, "total_variation") - {0.0, None}),
         "restarts": any(_over_phases(ours, "restart_dead"))
         != any(_over_phases(theirs, "restart_dead")),
+        "layers apart": any(_over_phases(ours, "above")) != any(_over_phases(theirs, "above")),
+        "sleep term": any(_over_phases(ours, "sleep")) != any(_over_phases(theirs, "sleep")),
         "averages": _over_phases(ours, "average_over") != _over_phases(theirs, "average_over"),
         "K": _over_phases(ours, "samples") != _over_phases(theirs, "samples"),
         "centring": bool(training.get("centred")) != bool(other_training.get("centred")),
