@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, TypeVar, Union
 
 from bihm_repro.bricks import registry
 from bihm_repro.bricks.base import Brick
@@ -22,6 +22,8 @@ from bihm_repro.engine.symbolic import T, floatX
 from bihm_repro.models.base import Model, checked_sizes
 
 __all__ = ["HelmholtzMachine", "Inference", "Joint"]
+
+Machine = TypeVar("Machine", bound="HelmholtzMachine")
 
 LayerNames = Union[str, Sequence[str], None]
 """A layer type for all levels, or one for each from the data up; None for the default."""
@@ -188,7 +190,7 @@ class HelmholtzMachine(Model):
 
     # -- the layers below and above a latent layer h_l
 
-    def part_above(self, level: int) -> HelmholtzMachine:
+    def part_above(self: Machine, level: int) -> Machine:
         """Return the layers above h_l, l = ``level``, as a model of h_l; parameters are shared."""
         part = copy.copy(self)
         part.data_dim, part.layers = self.layers[level - 1], self.layers[level:]

@@ -33,6 +33,7 @@ class Capability(Enum):
     GIBBS = "Gibbs sampling of p*"
     INPAINTING = "inpainting"
     ACTIVE_UNITS = "layers of binary units"
+    UPPER_LAYERS = "training of upper layers alone"
 
 
 @dataclass(frozen=True)

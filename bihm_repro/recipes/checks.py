@@ -61,7 +61,7 @@ def _check_upper_layers(recipe: Any, source: str) -> None:
         where = f"{source}: phases.{i}.above = {phase.above}"
         if phase.restart_above and not phase.above:
             raise InputError(f"{where}: phases.{i}.restart_above = true needs one of at least 1")
-        if phase.above and model.kind != "bihm":
+        if phase.above and not models.kind(model.kind).can(models.Capability.UPPER_LAYERS):
             raise InputError(f"{where}: a {model.kind} model is trained as a whole; leave it out")
         if phase.above >= len(model.layers):
             raise InputError(f"{where}: must be below {len(model.layers)}, the number of layers")

@@ -19,7 +19,8 @@ BINARY = {Capability.SAMPLES, Capability.ACTIVE_UNITS}
             "bihm",
             "BiHM",
             BINARY
-            | {Capability.P_STAR, Capability.LOG_Z2, Capability.GIBBS, Capability.INPAINTING},
+            | {Capability.P_STAR, Capability.LOG_Z2, Capability.GIBBS, Capability.INPAINTING}
+            | {Capability.UPPER_LAYERS},
             LAYERS,
             {},
         ),
