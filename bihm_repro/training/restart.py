@@ -6,9 +6,9 @@ control variate leaves it no gradient, and it stays dead at any learning rate. N
 it, so it can be given the values of an untrained unit, which add noise until it has learned: what a
 unit that is always on contributed is the same for all examples and goes to its neighbours' biases.
 
-Where most units of a layer have died, restarted ones die again: those that are left already explain
-the layer below. Trained by themselves as a model of that layer, which stays as it is, the layers
-above it keep far more of their units.
+Where most units of a layer have died, restarted ones may die again (on ocr_letters they do),
+presumably because those that are left already explain the layer below. Trained by themselves as a
+model of that layer, which stays as it is, new layers above it kept far more of their units there.
 """
 
 from __future__ import annotations
