@@ -155,7 +155,8 @@ def _depth(runs: Sequence[Run]) -> list[Claim]:
         if not chosen:
             claims.append(Claim(text))
             continue
-        worse = {run.name: nll_value(run) >= nll_value(deepest) for run in chosen}
+        # To one decimal, as the paper gives these numbers: a smaller difference is none.
+        worse = {run.name: round(nll_value(run) - nll_value(deepest), 1) > 0 for run in chosen}
         numbers = {run.name: f"({len(run.layers)} layers) {_shown(run, nll_value(run))}"
                    for run in chosen}  # fmt: skip
         claim = _counted(text, worse, numbers, tuple(run.name for run in (deepest, *chosen)))

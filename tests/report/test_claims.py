@@ -60,7 +60,10 @@ def test_bihm_against_rws(tmp_path):
     assert claim.runs == ("adult", "rws-adult", "dna", "rws-dna")
 
 
-@pytest.mark.parametrize("shallow, outcome", [(-90.0, "holds"), (-80.0, "does not hold")])
+@pytest.mark.parametrize(
+    "shallow, outcome",
+    [(-90.0, "holds"), (-85.06, "holds"), (-85.04, "does not hold"), (-80.0, "does not hold")],
+)
 def test_depth_needs_runs_with_the_same_schedule(tmp_path, shallow, outcome):
     phases = "[[phases]]\nsamples = 10\n"
     write_run(
