@@ -105,6 +105,20 @@ class WeightEstimator(Estimator):
         examples, first, last = self.place(number)
         return self._log_weights(self.x[examples], last - first, number)
 
+    def ends(self, number: int, counts: Sequence[int]) -> list[int]:
+        """Return where the parts of block ``number`` end: at each K of ``counts`` and at its end.
+
+        As numbers of samples of an example, those of the blocks before included.
+        """
+        _, first, last = self.place(number)
+        return sorted({*(k for k in counts if first < k < last), last})
+
+    def log_r_parts(self, number: int, counts: Sequence[int]) -> list[np.ndarray]:
+        """Draw the log weights of block ``number``, divided where its parts end."""
+        log_r, (_, first, _) = self.log_r(number), self.place(number)
+        ends = [end - first for end in self.ends(number, counts)]
+        return [log_r[:, start:end] for start, end in zip([0, *ends], ends)]
+
     @cached_property
     def _log_weights(self) -> LogWeights:
         return self._given or LogWeights(self.model, self.seed)

@@ -19,7 +19,7 @@ from bihm_repro.estimators.annealing import estimate_log_z
 from bihm_repro.estimators.blocks import Compute, Estimator, ProgressFiles, here, run_estimator
 from bihm_repro.estimators.effective_sample_size import EffectiveSampleSizeEstimator
 from bihm_repro.estimators.log_likelihood import LogLikelihoodEstimator
-from bihm_repro.estimators.more_samples import with_more_samples
+from bihm_repro.estimators.more_samples import powers_of_ten, with_more_samples
 from bihm_repro.estimators.partition_function import LogZ2Estimator, estimate_log_z2
 from bihm_repro.files import written_atomically
 from bihm_repro.models.base import Model
@@ -63,7 +63,10 @@ def estimators_of(
     without_latents = model.can(Capability.EXACT_LOG_P) or model.can(Capability.LOG_Z)
     if settings.ess_samples and not without_latents:
         rows = random_rows(x, settings.ess_examples, seed)
-        found.append(EffectiveSampleSizeEstimator(model, rows, settings.ess_samples, seed))
+        earlier = powers_of_ten(max(settings.samples), settings.ess_samples)
+        found.append(
+            EffectiveSampleSizeEstimator(model, rows, settings.ess_samples, seed, earlier=earlier)
+        )
     return {estimator.title: estimator for estimator in found}
 
 

@@ -95,23 +95,18 @@ class LogLikelihoodEstimator(WeightEstimator):
 
         A block has a part for each K that it reaches, and one for what is left.
         """
-        log_r, (_, first, last) = self.log_r(number), self.place(number)
-        ends = [end - first for end in self._ends(first, last)]
-        parts = [log_r[:, start:end] for start, end in zip([0, *ends], ends)]
+        parts = self.log_r_parts(number, self._counts)
         return np.array(
             [(logsumexp(r, axis=1), logsumexp(r / 2, axis=1), r.sum(axis=1)) for r in parts]
         )
 
-    def _ends(self, first: int, last: int) -> list[int]:
-        return sorted({*(k for k in self._counts if first < k < last), last})
-
     def add(self, number: int, sums: np.ndarray) -> None:
         """Add the parts of a block; note the estimates of each K that is reached."""
-        examples, first, last = self.place(number)
+        examples, first, _ = self.place(number)
         whole, root, bound = self.arrays["running"][:, : examples.stop - examples.start]
         if first == 0:
             whole[:], root[:], bound[:] = -np.inf, -np.inf, 0.0
-        for end, part in zip(self._ends(first, last), sums):
+        for end, part in zip(self.ends(number, self._counts), sums):
             np.logaddexp(whole, part[0], out=whole)
             np.logaddexp(root, part[1], out=root)
             bound += part[2]

@@ -1,7 +1,8 @@
 """Log-likelihoods at the K of the effective sample size, without drawing more samples.
 
 With a the estimates at the largest K of all N examples, b those of n of them at the larger K of the
-effective sample size, the mean of b over all examples is estimated by
+effective sample size, or at a power of ten on the way to it, the mean of b over all examples is
+estimated by
 
     mean(a) + mean(b - a),    over N and over n examples.
 
@@ -19,7 +20,7 @@ from bihm_repro.estimators.effective_sample_size import EffectiveSampleSize
 from bihm_repro.estimators.log_likelihood import LogLikelihood
 from bihm_repro.estimators.partition_function import LogZ2
 
-__all__ = ["two_phase_mean", "with_more_samples"]
+__all__ = ["powers_of_ten", "two_phase_mean", "with_more_samples"]
 
 
 def two_phase_mean(few: np.ndarray, many: np.ndarray, rows: np.ndarray) -> dict[str, float]:
@@ -41,24 +42,41 @@ def two_phase_mean(few: np.ndarray, many: np.ndarray, rows: np.ndarray) -> dict[
     return {"value": value, "standard_error": error, "examples": len(rows)}
 
 
+def powers_of_ten(after: int, before: int) -> list[int]:
+    """Return those between two numbers.
+
+    >>> powers_of_ten(1000, 1_000_000), powers_of_ten(1000, 10_000)
+    ([10000, 100000], [])
+    """
+    return [k for k in (10**n for n in range(len(str(before)))) if after < k < before]
+
+
 def with_more_samples(
     estimates: Mapping[int, LogLikelihood],
     ess: EffectiveSampleSize,
     rows: np.ndarray,
     log_z2: LogZ2 | None = None,
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Return the estimates at the K of ``ess``, by K; empty where K is not larger than all others.
+    """Return the estimates at each K of ``ess`` that is larger than those of ``estimates``, by K.
 
     ``rows`` are the numbers of the examples that ``ess`` was measured on.
     """
     few = estimates[max(estimates)]
-    if ess.samples <= few.samples:
-        return {}
-    star = two_phase_mean(few.log_p_tilde_star, ess.log_p_tilde_star, rows)
+    return {
+        str(many.samples): _continued(few, many, rows, log_z2)
+        for many in (*ess.earlier, ess)
+        if many.samples > few.samples
+    }
+
+
+def _continued(
+    few: LogLikelihood, many: EffectiveSampleSize, rows: np.ndarray, log_z2: LogZ2 | None
+) -> dict[str, dict[str, float]]:
+    star = two_phase_mean(few.log_p_tilde_star, many.log_p_tilde_star, rows)
     found = {
-        "log_p": two_phase_mean(few.log_p, ess.log_p, rows),
+        "log_p": two_phase_mean(few.log_p, many.log_p, rows),
         "log_p_tilde_star": star,
     }
     if log_z2 is not None:
         found["log_p_star"] = {**star, "value": star["value"] - log_z2.value}
-    return {str(ess.samples): found}
+    return found

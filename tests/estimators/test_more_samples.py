@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from bihm_repro.estimators.effective_sample_size import EffectiveSampleSize
+from bihm_repro.estimators.blocks import run_estimator
+from bihm_repro.estimators.effective_sample_size import (
+    EffectiveSampleSize,
+    EffectiveSampleSizeEstimator,
+)
 from bihm_repro.estimators.log_likelihood import LogLikelihood
 from bihm_repro.estimators.more_samples import two_phase_mean, with_more_samples
 from bihm_repro.estimators.partition_function import LogZ2
@@ -77,3 +83,44 @@ def test_the_estimate_with_the_most_samples_is_continued():
     assert found["log_p_star"]["value"] == pytest.approx(-7 + 1 + 2)
     assert found["log_p_star"]["standard_error"] == found["log_p_tilde_star"]["standard_error"]
     assert "log_p_star" not in with_more_samples(estimates, ess, rows)["20"]
+
+
+def test_smaller_k_use_the_first_samples():
+    """Blocks hold 64 samples of an example here, so that 100 and 1,000 end within a block."""
+    model = SimpleNamespace(data_dim=2, layers=(2**14,))
+    x, samples = np.array([[0.0, 1.0], [1.0, 1.0]]), 2000
+    drawn = []
+
+    def log_weights(rows, count, block):
+        drawn.append((rows[0, 0], np.random.default_rng(block).normal(-90, 2, (len(rows), count))))
+        return drawn[-1][1]
+
+    estimator = EffectiveSampleSizeEstimator(
+        model, x, samples, log_weights=log_weights, earlier=[1000, 100, 5000]
+    )
+    ess = run_estimator(estimator, quiet=True)
+    assert [one.samples for one in (*ess.earlier, ess)] == [100, 1000, 2000]
+    for number, first in enumerate(x[:, 0]):
+        log_r = np.concatenate([block[0] for row, block in drawn if row == first])
+        assert log_r.shape == (samples,)
+        for one in (*ess.earlier, ess):
+            w = np.exp(log_r[: one.samples] + 90)
+            assert one.p[number] == pytest.approx(100 * w.sum() ** 2 / (w**2).sum() / one.samples)
+            assert one.p_star[number] == pytest.approx(
+                100 * np.sqrt(w).sum() ** 2 / w.sum() / one.samples
+            )
+            assert one.log_p[number] == pytest.approx(np.log(w.mean()) - 90)
+            assert one.log_p_tilde_star[number] == pytest.approx(2 * np.log(np.sqrt(w).mean()) - 90)
+
+
+def test_every_k_of_the_effective_sample_size_is_continued():
+    values, rows = np.array([1.0, 3.0, 5.0]), np.array([0, 2])
+    estimates = {1000: LogLikelihood(1000, values, values, values)}
+    part = np.array([2.0, 6.0])
+    earlier = (
+        EffectiveSampleSize(100, part, part, part, part),
+        EffectiveSampleSize(10_000, part, part, part + 1, part),
+    )
+    ess = EffectiveSampleSize(100_000, part, part, part + 2, part, earlier)
+    found = with_more_samples(estimates, ess, rows)
+    assert {k: v["log_p"]["value"] for k, v in found.items()} == {"10000": 5.0, "100000": 6.0}

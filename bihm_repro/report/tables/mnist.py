@@ -224,8 +224,8 @@ def samples_table(runs: Sequence[Run]) -> Table:
     notes = ["The paper: BiHM with K = 10 is above RWS with K = 10,000."]
     if any(run.all_sample_counts != run.sample_counts for run in chosen):
         notes.append(
-            "The largest K is that of the effective sample size. Its difference to the estimate "
-            "before it is a mean over the examples of the effective sample size."
+            "The largest K come from the samples of the effective sample size: their differences "
+            "to the largest K that all test rows have are means over its examples."
         )
     notes += notes_for(chosen)
     if not rows:
