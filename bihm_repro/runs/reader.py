@@ -97,6 +97,11 @@ class Run:
         return self.status.get("updates") if recorded is None else recorded
 
     @property
+    def continues_another(self) -> bool:
+        """Whether training started from the parameters of another run."""
+        return bool(self.recipe.get("initial", {}).get("source"))
+
+    @property
     def model_path(self) -> Path:
         """Where the parameters are."""
         return self.path / "model.npz"

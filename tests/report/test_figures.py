@@ -25,6 +25,7 @@ from bihm_repro.report.figures import (
     uci,
 )
 from bihm_repro.report.figures.style import PAGE_WIDTH, SERIES, image_grid, save_plot, style_context
+from bihm_repro.report.footnotes import marks_of, notes_for
 from bihm_repro.runs.reader import read_runs
 
 ROOT = Path(__file__).parents[2]
@@ -111,6 +112,27 @@ def test_learning_curves_share_the_number_of_samples(mnist):
     assert dict(numbers.groupby("method")["updates"].max()) == {"BiHM": 3000, "VAE": 2000}
     assert numbers["minutes"].iloc[0] == 1.0
     assert [line.split()[1] for line in missing] == ["RWS", "IWAE"]
+
+
+def test_a_run_that_continues_another_is_marked_and_has_no_learning_curve(mnist):
+    write_run(
+        mnist,
+        "vae-mnist",
+        "binarized_mnist",
+        kind="vae",
+        layers=(4,),
+        epochs=6,
+        evaluated=evaluation(-87.0, star=False),
+        extra='[initial]\nsource = "results/mnist-vae"\n',
+    )
+    runs = runs_of(mnist)
+    numbers, _ = curves.learning_curves(runs)
+    assert set(numbers["run"]) == {"mnist", "mnist-vae"}
+    marks = {run.name: marks_of(run) for run in runs}
+    assert marks == {"mnist": "", "mnist-vae": "", "vae-mnist": "»"}
+    assert notes_for(runs) == [
+        "» started from the parameters of another run: updates are those since."
+    ]
 
 
 def test_learning_curves_show_the_best_of_every_kind(mnist):

@@ -39,8 +39,12 @@ INNER_STYLES = {1: ("#0b3c6f", "-", "o"), 10: ("#d1660a", "--", "s"), 100: ("#2f
 
 
 def _logged_run(runs: Sequence[Run], method: str) -> Run | None:
-    """The MNIST run of a method whose log has test measurements."""
-    logged = [run for run in runs if method_of(run) == method and measured_counts(run.log)]
+    """The MNIST run of a method whose log has test measurements from its first epochs on."""
+    logged = [
+        run
+        for run in runs
+        if method_of(run) == method and not run.continues_another and measured_counts(run.log)
+    ]
     layers = paper.MNIST_LAYERS.get(method)
     found = (main_run(logged, MNIST, kind, layers) for kind in {run.kind for run in logged})
     return next((run for run in found if run is not None), None)
