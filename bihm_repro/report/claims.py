@@ -186,7 +186,9 @@ def _over_k(runs: Sequence[Run]) -> Claim:
     bihm, rws = mnist_run(runs), mnist_run(runs, "RWS")
     if bihm is None or rws is None or 10 not in bihm.sample_counts:
         return Claim(text)
-    most = max(k for k in rws.all_sample_counts if k <= 10_000)
+    most = max((k for k in rws.all_sample_counts if k <= 10_000), default=0)
+    if not most:
+        return Claim(text)
     few, many = nll_value(bihm, samples=10), nll_value(rws, samples=most)
     fair = most >= 10_000 and _as_long(rws, bihm)
     outcome = FAILS if few > many else HOLDS if fair else PARTLY

@@ -132,7 +132,10 @@ def test_few_samples_of_bihm_against_many_of_rws(tmp_path):
 
 
 def test_many_samples_of_rws_may_be_those_of_its_effective_sample_size(tmp_path):
-    more = {"10000": {"log_p": {"value": -86.5, "standard_error": 0.05, "examples": 100}}}
+    more = {
+        count: {"log_p": {"value": value, "standard_error": 0.05, "examples": 100}}
+        for count, value in (("10000", -86.5), ("100000", -86.2))
+    }
     write_run(tmp_path, "mnist", "binarized_mnist", evaluated=evaluation(-85.0))
     write_run(
         tmp_path,
