@@ -53,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--extend",
         action="store_true",
         help="resume with the recipe as it is now; it may differ in what is not trained yet: "
-        "max_epochs and patience of the current phase, and later phases",
+        "max_epochs and patience of the current phase, and later phases; a finished run may get "
+        "further phases",
     )
     add_shared(parser, "fresh", "no-evaluate", "data", "threads", "engine", "device")
     add(
@@ -136,6 +137,7 @@ def _train(
 ) -> str:
     """Run the phases that are left; returns why training paused, or nothing."""
     folder.check_data(dataset.fingerprint)
+    folder.reopen()
     status = folder.read_status()
     if status.get("finished"):
         say(

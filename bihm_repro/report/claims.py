@@ -5,7 +5,6 @@ Everything comes from run folders. A claim that no run tests says "not run".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,9 +12,10 @@ from bihm_repro.report import paper
 from bihm_repro.report.figures.curves import learning_curves
 from bihm_repro.report.figures.samples import FACES, model_run
 from bihm_repro.report.footnotes import comparable, marks_of, notes_for
-from bihm_repro.report.methods import evaluation_of, method_of, negative_log_likelihood, nll_value
+from bihm_repro.report.methods import MNIST, evaluation_of, negative_log_likelihood, nll_value
 from bihm_repro.report.tables.contest import compare, contest_entries
-from bihm_repro.report.tables.mnist import MNIST, RESAMPLED, mnist_run
+from bihm_repro.report.tables.depth import depth_runs
+from bihm_repro.report.tables.mnist import RESAMPLED, mnist_run
 from bihm_repro.report.tables.runs import active_units
 from bihm_repro.report.tables.table import Cell, Column, Table, to_markdown
 from bihm_repro.report.tables.uci import uci_run
@@ -129,32 +129,13 @@ def _as_long(run: Run, other: Run) -> bool:
     return 2 * (run.updates or 0) >= (other.updates or 0)
 
 
-def _same_schedule(run: Run) -> str:
-    """What MNIST runs of different depth must share to be compared."""
-    kept = {key: value for key, value in run.recipe.items() if key not in ("title", "seed")}
-    model = {k: v for k, v in run.recipe.get("model", {}).items() if k != "layers"}
-    return json.dumps({**kept, "model": model}, sort_keys=True, default=str)
-
-
 def _depth(runs: Sequence[Run]) -> list[Claim]:
     texts = ("MNIST: shallower models are worse", "MNIST: leaving out a layer makes it worse")
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        if run.dataset == MNIST and method_of(run) == "BiHM" and run.evaluation is not None:
-            groups.setdefault(_same_schedule(run), []).append(run)
-    group = max(groups.values(), key=lambda group: len({run.layers for run in group}), default=[])
-    if len({run.layers for run in group}) < 2:
+    deepest, *compared = depth_runs(runs)
+    if deepest is None:
         return [Claim(text) for text in texts]
-    deepest = max(group, key=lambda run: len(run.layers))
     claims = []
-    for text, chosen in zip(
-        texts,
-        (
-            [run for run in group if len(run.layers) < len(deepest.layers) - 1],
-            [run for run in group if len(run.layers) == len(deepest.layers) - 1],
-        ),
-    ):
-        chosen = sorted(chosen, key=lambda run: (len(run.layers), run.name))
+    for text, chosen in zip(texts, compared):
         if not chosen:
             claims.append(Claim(text))
             continue

@@ -16,6 +16,7 @@ from bihm_repro.models import registry
 from bihm_repro.runs.reader import Estimate, Run, main_run
 
 __all__ = [
+    "MNIST",
     "evaluation_of",
     "method_of",
     "method_run",
@@ -24,6 +25,9 @@ __all__ = [
     "nll_value",
     "without_samples",
 ]
+
+MNIST = "binarized_mnist"
+"""The MNIST set of the paper's Table 3, with fixed random pixels."""
 
 LAYER_FIELDS = ("p_layer", "q_layer", "prior")
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,12 +41,18 @@ from bihm_repro.files import (
 )
 from bihm_repro.recipes.recipe import Recipe
 from bihm_repro.runs.arrays import previous_of
-from bihm_repro.runs.checkpoint import Checkpoint, read_checkpoint, state_headers, write_checkpoint
+from bihm_repro.runs.checkpoint import (
+    Checkpoint,
+    joined,
+    read_checkpoint,
+    state_headers,
+    write_checkpoint,
+)
 from bihm_repro.runs.lock import locked
-from bihm_repro.runs.log_file import csv_row, log_columns, read_csv
+from bihm_repro.runs.log_file import csv_row, log_columns, log_rows, read_csv
 from bihm_repro.runs.parameters import Parameters, read_parameters, write_parameters
 from bihm_repro.runs.record import check_evaluation, check_recipe, check_state, check_status
-from bihm_repro.runs.resume import contradictions, place
+from bihm_repro.runs.resume import contradictions, next_phase, place
 
 if TYPE_CHECKING:
     import pandas
@@ -127,8 +134,8 @@ class RunDirectory:
     def claim(self, recipe: Recipe, extend: bool | None = None) -> None:
         """Make this the folder of ``recipe``; refuse where it holds a run of another one.
 
-        With ``extend`` the recipe may differ in what an unfinished run has still ahead; False says
-        that this could have been asked for.
+        With ``extend`` the recipe may differ in what the run has not trained yet; False says that
+        this could have been asked for.
         """
         if self.exists and not self.file("recipe.toml").is_file():
             raise InputError(
@@ -276,9 +283,32 @@ class RunDirectory:
         if self.has_state and self.read_status().get("finished"):
             with suppress(InputError):  # a damaged state is of no use to a finished run
                 state = self.read_state()
-                if state is not None and state.record.get("status", {}).get("finished"):
+                if state is not None:
+                    if not state.record.get("status", {}).get("finished"):
+                        return  # killed while it was reopened
                     self.write_log(log_columns(self.recipe), state.record.get("rows", []))
             self.remove_state()
+
+    def reopen(self) -> None:
+        """Let a finished run continue where its recipe has further phases.
+
+        They start as they would have if the recipe had always had them: from the best parameters.
+        Call it with the lock held.
+        """
+        status = self.read_status()
+        start = next_phase(status, len(self.recipe.phases))
+        if start is None:
+            return
+        if not self.has_state:
+            model = self.read_model()
+            record = {
+                "status": asdict(start),
+                "rows": log_rows(self.read_log()),
+                "best": model.fingerprint,
+                "data_fingerprint": status.get("data_fingerprint", ""),
+            }
+            self.write_state(joined({"parameter": {name: model[name] for name in model}}), record)
+        self.write_status({**status, "finished": False, "phase": start.phase})
 
     def read_status(self) -> dict[str, Any]:
         """Read status.json; empty where the run has not come that far."""

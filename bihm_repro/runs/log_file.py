@@ -15,7 +15,7 @@ from bihm_repro.runs.record import TEXT_COLUMNS
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["csv_row", "log_columns", "read_csv"]
+__all__ = ["csv_row", "log_columns", "log_rows", "read_csv"]
 
 
 def log_columns(recipe: Recipe) -> list[str]:
@@ -53,7 +53,11 @@ def read_csv(path: Path) -> pandas.DataFrame:
     if not complete:
         return pandas.DataFrame()
     try:
-        frame = pandas.read_csv(io.StringIO(complete), dtype={name: str for name in TEXT_COLUMNS})
+        frame = pandas.read_csv(
+            io.StringIO(complete),
+            dtype={name: str for name in TEXT_COLUMNS},
+            float_precision="round_trip",
+        )
     except (ValueError, ArithmeticError, LookupError, RecursionError) as error:
         raise InputError(f"{path}: is not a readable CSV file ({error})") from None
     for column in frame:
@@ -61,3 +65,11 @@ def read_csv(path: Path) -> pandas.DataFrame:
         if len(frame) and not numeric:
             raise InputError(f"{path}: its column {column!r} holds values that are not numbers")
     return frame
+
+
+def log_rows(log: pandas.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a log as a state holds them: without the cells that are empty."""
+    return [
+        {name: value for name, value in row.items() if value == value}
+        for row in log.to_dict("records")
+    ]

@@ -123,7 +123,7 @@ RULES: dict[str, Rule] = {
 STATUS = {item.name: RULES[str(item.type)] for item in fields(Status)}
 PUBLIC_STATUS = _fields(
     (BOOLEAN, "finished cut_by_budget"),
-    (COUNT, "phase phases epochs updates best_epoch"),
+    (COUNT, "phase phases epochs updates best_epoch draw"),
     (NUMBER, "seconds"),
     (NUMBER_OR_NULL, "best_valid"),
     (TEXT, "engine data_fingerprint recipe_fingerprint commit version"),

@@ -21,6 +21,7 @@ PAGES = {
     "results/claims.md": "claims",
     "results/tables/uci.md": "uci",
     "results/tables/mnist.md": "mnist",
+    "results/tables/depth.md": "depth",
     "results/tables/seeds.md": "seeds",
     "results/tables/contest.md": "contest",
     "results/tables/sleep.md": "sleep",

@@ -233,6 +233,31 @@ patience = 1000000
     assert run.read_status()["finished"] and len(run.read_log()) == 6
 
 
+TWO_PHASES = "phases=[{samples=3,max_epochs=2,average_over=4},{samples=4,max_epochs=2}]"
+
+
+def test_a_finished_run_with_a_further_phase_ends_as_if_it_had_always_had_it(folder, capsys):
+    """The same log but for the seconds, the same bits, wherever the reopening was killed."""
+    once, run = RunDirectory(folder / "once"), RunDirectory(folder / "run")
+    both = ["--set", TWO_PHASES, "--no-evaluate"]
+    assert train(folder, *both, "--out", str(once.path)) == 0
+    assert train(folder, "--set", "phases=[{samples=3,max_epochs=2,average_over=4}]") == 0
+    assert run.read_status()["finished"] and not run.has_state
+    assert train(folder, *both) == 2
+    assert "continue with this recipe by --extend" in capsys.readouterr().err
+    finished, run.write_status = run.read_status(), lambda status: None
+    run.claim(Recipe.load(folder / "toy.toml", [TWO_PHASES]), extend=True)
+    run.reopen()
+    assert run.has_state and RunDirectory(run.path).read_status() == finished
+    assert train(folder, *both) == 0
+    del run.write_status
+    assert run.read_status()["finished"] and not run.has_state
+    assert run.read_model().fingerprint == once.read_model().fingerprint
+    logs = [folder.read_log().drop(columns="seconds") for folder in (once, run)]
+    assert logs[0].equals(logs[1]) and list(logs[0]["phase"]) == [0, 0, 1, 1]
+    assert run.read_status()["draw"] == once.read_status()["draw"] > finished["draw"] > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

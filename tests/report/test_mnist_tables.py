@@ -110,7 +110,7 @@ def test_exact_log_p_is_no_bound_and_needs_no_samples(tmp_path):
     )
 
 
-def test_other_depths_are_listed_with_their_active_units(results):
+def test_other_runs_are_listed_with_their_active_units(results):
     folder = write_run(
         results, "mnist-2", "binarized_mnist", layers=(30, 10), evaluated=evaluation(-95.0)
     )

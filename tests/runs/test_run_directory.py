@@ -117,7 +117,17 @@ def test_a_phase_that_is_over_and_a_finished_run_stay_as_they_are(run):
     assert "(phases.0.max_epochs: 10000, not 50)" in refusal(run, "phases.0.max_epochs=50")
     assert "2 epochs into it" in refusal(run, "phases.1.max_epochs=2")
     stand(run, finished=True)
-    assert "the run is finished" in refusal(run, "phases.1.max_epochs=50")
+    assert "the run is finished" in refusal(run, "phases.0.max_epochs=50")
+
+
+def test_a_finished_run_may_get_further_phases_and_nothing_else(run):
+    run.claim(make_recipe("phases=[{samples=10}]"))
+    stand(run, finished=True)
+    assert "phases.0.patience: 10, not 20" in refusal(run, "phases=[{patience=20},{samples=20}]")
+    run.claim(make_recipe("phases=[{samples=10},{samples=20}]"), extend=True)
+    assert len(run.recipe.phases) == 2
+    stand(run, phase=1, finished=True)
+    assert "number of phases: 2, not 1" in refusal(run, "phases=[{samples=10}]")
 
 
 def test_a_phase_without_an_update_lies_ahead(run):

@@ -29,6 +29,7 @@ from bihm_repro.report.methods import method_of, negative_log_likelihood
 from bihm_repro.report.pages import MEDIA, data_url, render
 from bihm_repro.report.tables import mnist, uci
 from bihm_repro.report.tables.contest import contest_table, without_contest
+from bihm_repro.report.tables.depth import depth_table
 from bihm_repro.report.tables.runs import runs_table, seeds_table
 from bihm_repro.report.tables.schedules import schedules_table
 from bihm_repro.report.tables.sleep import sleep_table
@@ -80,6 +81,7 @@ def build_gallery(
         uci.details_table,
         seeds_table,
         mnist.samples_table,
+        depth_table,
         mnist.mnist_others_table,
         contest_table,
         sleep_table,

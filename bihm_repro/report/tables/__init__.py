@@ -12,6 +12,7 @@ from pathlib import Path
 from bihm_repro.errors import InputError
 from bihm_repro.files import write_text
 from bihm_repro.report.tables.contest import contest_table
+from bihm_repro.report.tables.depth import depth_table
 from bihm_repro.report.tables.mnist import ess_table, mnist_others_table, mnist_table, samples_table
 from bihm_repro.report.tables.runs import runs_table, seeds_table
 from bihm_repro.report.tables.schedules import schedules_table
@@ -32,7 +33,7 @@ __all__ = [
 
 GROUPS: dict[str, tuple[Callable[[Sequence[Run]], Table], ...]] = {
     "uci": (uci_table, details_table, models_table, rws_table, seeds_table, schedules_table),
-    "mnist": (mnist_table, mnist_others_table, samples_table),
+    "mnist": (mnist_table, mnist_others_table, depth_table, samples_table),
     "ess": (ess_table,),
     "contest": (contest_table, sleep_table),
     "runs": (runs_table,),

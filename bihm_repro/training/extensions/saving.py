@@ -160,6 +160,7 @@ def _public_status(loop: MainLoop, facts: dict[str, Any]) -> dict[str, Any]:
         "best_valid": status.best_valid,
         "best_epoch": status.best_epoch,
         "cut_by_budget": status.cut_by_budget,
+        "draw": status.draw,
         **facts,
         "recipe_fingerprint": loop.recipe.fingerprint(),
         "commit": source_commit(),
