@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from bihm_repro.errors import InputError
 
@@ -87,10 +88,15 @@ class Heartbeat:
     def abandon(self, timeout: float = 10.0) -> None:
         """Report a loss to the other hosts, and wait until they have closed their connections."""
         self._send_last(_LOSS)
+        self.wait(timeout)
+
+    def wait(self, timeout: float = 10.0) -> bool:
+        """Wait until the other hosts have closed their connections; return whether all have."""
         deadline = time.monotonic() + timeout
-        for thread in self._receivers:
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, deadline - time.monotonic()))
+        others = [one for one in self._receivers if one is not threading.current_thread()]
+        for thread in others:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in others)
 
     def _send_last(self, message: bytes) -> None:
         self._left.set()
@@ -126,3 +132,6 @@ class Heartbeat:
             received = b""
         if not self._left.is_set():
             (self._on_farewell if _FAREWELL in received else self._on_loss)(host)
+        with suppress(OSError):
+            while connection.recv(64):  # ``wait`` is for the end of the other process.
+                pass

@@ -121,9 +121,16 @@ def _free_port() -> int:
 
 
 def end(status: int) -> NoReturn:
-    """End this process, from any thread; Python's own exit would wait for hosts that are gone."""
+    """End this process, from any thread; Python's own exit would wait for hosts that are gone.
+
+    Host 0 ends last: JAX aborts the others, with lines of its own, when its service is gone.
+    """
     if status == 0:
         leave()
+    if _heartbeat is not None and requested().host_id == 0:
+        # The others end by themselves where they have failed alike.
+        if not _heartbeat.wait(10.0 if status == 0 else 3.0) and status:
+            _heartbeat.abandon()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

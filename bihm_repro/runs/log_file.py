@@ -52,12 +52,12 @@ def read_csv(path: Path) -> pandas.DataFrame:
     complete = text[: text.rfind("\n") + 1]
     if not complete:
         return pandas.DataFrame()
+    # Since pandas 3.1 numbers are read back exactly, and the setting is deprecated.
+    version = tuple(map(int, pandas.__version__.split(".")[:2]))
+    exactly: Any = {} if version >= (3, 1) else {"float_precision": "round_trip"}
+    dtype = {name: str for name in TEXT_COLUMNS}
     try:
-        frame = pandas.read_csv(
-            io.StringIO(complete),
-            dtype={name: str for name in TEXT_COLUMNS},
-            float_precision="round_trip",
-        )
+        frame = pandas.read_csv(io.StringIO(complete), dtype=dtype, **exactly)
     except (ValueError, ArithmeticError, LookupError, RecursionError) as error:
         raise InputError(f"{path}: is not a readable CSV file ({error})") from None
     for column in frame:

@@ -176,6 +176,29 @@ def test_host_0_ends_after_the_others_have_heard_of_a_loss(hosts):
     assert order == ["other", "first"] and first.events == []
 
 
+def test_host_0_ends_after_the_others_when_training_is_over(hosts):
+    first, other = hosts
+    order = []
+    other.heartbeat._on_farewell = lambda host: (
+        time.sleep(0.3),
+        order.append("other"),
+        close(other),
+    )
+    first.heartbeat.leave()
+    assert first.heartbeat.wait(timeout=20)
+    order.append("first")
+    assert order == ["other", "first"] and first.events == []
+
+
+def test_a_host_that_has_said_farewell_is_waited_for_until_it_has_ended(hosts):
+    first, other = hosts
+    other.heartbeat.leave()
+    assert first.happened.wait(10)
+    assert not first.heartbeat.wait(timeout=0.1)
+    close(other)
+    assert first.heartbeat.wait(timeout=20)
+
+
 def test_a_host_that_does_not_answer_is_not_waited_for(hosts):
     first, other = hosts
     other.heartbeat._on_loss = lambda host: None
