@@ -20,7 +20,7 @@ import pandas as pd
 from bihm_repro.errors import InputError
 from bihm_repro.models.registry import DEFAULT
 from bihm_repro.progress import printable
-from bihm_repro.recipes.recipe import SECTIONS
+from bihm_repro.recipes.recipe import SECTIONS, Phase
 from bihm_repro.runs.layout import RunDirectory
 from bihm_repro.runs.log_file import read_csv
 
@@ -28,12 +28,10 @@ __all__ = ["Estimate", "Run", "main_run", "read_run", "read_runs", "seed_groups"
 
 NOT_ABOUT_TRAINING = ("title", "seed", "evaluation")
 ADDED_LATER = {
-    (section, item.name): item.default
-    for section, kind in SECTIONS.items()
-    for item in fields(kind)
-    if item.metadata.get("later")
+    section: {item.name: item.default for item in fields(kind) if item.metadata.get("later")}
+    for section, kind in {**SECTIONS, "phases": Phase}.items()
 }
-"""Settings that older recipes do not have, with their defaults."""
+"""By section, the settings that older recipes do not have, with their defaults."""
 MONITOR_WITHOUT_EFFECT = (
     "test_every",
     "test_samples",
@@ -166,11 +164,22 @@ class Run:
                 for key, value in kept["monitor"].items()
                 if key not in MONITOR_WITHOUT_EFFECT
             }
-        for (section, name), default in ADDED_LATER.items():
+        for section, later in ADDED_LATER.items():
             settings = kept.get(section)
-            if isinstance(settings, dict) and name in settings and settings[name] == default:
-                kept[section] = {key: settings[key] for key in settings if key != name}
+            if isinstance(settings, list):
+                kept[section] = [_without_defaults(one, later) for one in settings]
+            elif settings is not None:
+                kept[section] = _without_defaults(settings, later)
         return json.dumps({**kept, "dataset": self.dataset}, sort_keys=True, default=str)
+
+
+def _without_defaults(settings: Any, later: dict[str, Any]) -> Any:
+    """Leave out the settings that have the default of ``later``."""
+    if not isinstance(settings, dict):
+        return settings
+    return {
+        name: value for name, value in settings.items() if name not in later or value != later[name]
+    }
 
 
 def _estimate(entry: Any) -> Estimate | None:

@@ -10,6 +10,8 @@ from bihm_repro.report.tables.depth import depth_runs, depth_table, left_out
 from bihm_repro.runs.reader import read_runs
 
 SHORT = "[[phases]]\nsamples = 10\n"
+# The same schedule, written later and evaluated otherwise.
+LATER = SHORT + "restart_dead = false\n[evaluation]\nz_samples = 7\n"
 
 
 def add(folder, name, layers, nll, extra=SHORT, **settings):
@@ -26,7 +28,7 @@ def runs(tmp_path):
     add(tmp_path, "two", (9, 8), 92.5)
     add(tmp_path, "one", (9,), 95.0)
     add(tmp_path, "without-last", (9, 8, 8), 89.75)
-    add(tmp_path, "without-second", (9, 8, 6), 90.25)
+    add(tmp_path, "without-second", (9, 8, 6), 90.25, extra=LATER)
     add(tmp_path, "another", (9, 8, 7), 91.0)
     return read_runs(tmp_path)[0]
 

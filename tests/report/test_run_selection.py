@@ -148,3 +148,11 @@ def test_seeds_group_with_runs_made_before_a_setting_existed(tmp_path):
         write_run(tmp_path, side, "dna", seed=seed, extra=extra)
     groups = seed_groups(read_runs(tmp_path)[0])
     assert sorted([run.name for run in group] for group in groups) == [["old", "both"], ["p"]]
+
+
+def test_seeds_group_with_runs_made_before_a_setting_of_phases_existed(tmp_path):
+    for seed, later in enumerate(("", "restart_dead = false\nabove = 0\n", "above = 1\n")):
+        extra = f"[[phases]]\nsamples = 10\n{later}"
+        write_run(tmp_path, f"run{seed}", "dna", seed=seed, extra=extra)
+    groups = seed_groups(read_runs(tmp_path)[0])
+    assert [[run.name for run in group] for group in groups] == [["run0", "run1"], ["run2"]]

@@ -16,9 +16,9 @@ __all__ = ["depth_runs", "depth_table", "left_out"]
 
 def _same_schedule(run: Run) -> str:
     """What runs of different depth must share to be compared."""
-    kept = {key: value for key, value in run.recipe.items() if key not in ("title", "seed")}
-    model = {k: v for k, v in run.recipe.get("model", {}).items() if k != "layers"}
-    return json.dumps({**kept, "model": model}, sort_keys=True, default=str)
+    recipe = json.loads(run.recipe_without_seed)
+    recipe.get("model", {}).pop("layers", None)
+    return json.dumps(recipe, sort_keys=True)
 
 
 def left_out(layers: tuple[int, ...], complete: tuple[int, ...]) -> int | None:
@@ -38,7 +38,7 @@ def left_out(layers: tuple[int, ...], complete: tuple[int, ...]) -> int | None:
 def depth_runs(runs: Sequence[Run]) -> tuple[Run | None, list[Run], list[Run]]:
     """Return the deepest of the runs with one schedule, shallower ones, those without one layer.
 
-    The schedule is that with which the most different models were trained and evaluated.
+    The schedule is that with which the most different models were trained.
     """
     groups: dict[str, list[Run]] = {}
     for run in runs:
