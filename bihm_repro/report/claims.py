@@ -14,7 +14,7 @@ from bihm_repro.report.figures.samples import FACES, model_run
 from bihm_repro.report.footnotes import comparable, marks_of, notes_for
 from bihm_repro.report.methods import MNIST, evaluation_of, negative_log_likelihood, nll_value
 from bihm_repro.report.tables.contest import compare, contest_entries
-from bihm_repro.report.tables.depth import depth_runs
+from bihm_repro.report.tables.depth import depth_runs, left_out
 from bihm_repro.report.tables.mnist import RESAMPLED, mnist_run
 from bihm_repro.report.tables.runs import active_units
 from bihm_repro.report.tables.table import Cell, Column, Table, to_markdown
@@ -141,12 +141,21 @@ def _depth(runs: Sequence[Run]) -> list[Claim]:
             continue
         # To one decimal, as the paper gives these numbers: a smaller difference is none.
         worse = {run.name: round(nll_value(run) - nll_value(deepest), 1) > 0 for run in chosen}
-        numbers = {run.name: f"({len(run.layers)} layers) {_shown(run, nll_value(run))}"
-                   for run in chosen}  # fmt: skip
+        numbers = {
+            run.name: f"({_layers_of(run, deepest)}) {_shown(run, nll_value(run))}"
+            for run in chosen
+        }
         claim = _counted(text, worse, numbers, tuple(run.name for run in (deepest, *chosen)))
         full = f"all {len(deepest.layers)} layers {_shown(deepest, nll_value(deepest))}; worse in "
         claims.append(Claim(text, claim.outcome, full + claim.numbers, claim.runs))
     return claims
+
+
+def _layers_of(run: Run, deepest: Run) -> str:
+    missing = left_out(run.layers, deepest.layers)
+    if missing is None:
+        return f"{len(run.layers)} layers"
+    return f"without the {deepest.layers[missing - 1]} units of h{missing}"
 
 
 def _layers_used(runs: Sequence[Run]) -> Claim:

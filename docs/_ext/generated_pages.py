@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = {
     "results/README.md": "results",
     "results/claims.md": "claims",
+    "results/trials.md": "trials",
     "results/tables/uci.md": "uci",
     "results/tables/mnist.md": "mnist",
     "results/tables/depth.md": "depth",
