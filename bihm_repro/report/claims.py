@@ -155,7 +155,7 @@ def _layers_of(run: Run, deepest: Run) -> str:
     missing = left_out(run.layers, deepest.layers)
     if missing is None:
         return f"{len(run.layers)} layers"
-    return f"without the {deepest.layers[missing - 1]} units of h{missing}"
+    return f"without h{missing}"
 
 
 def _layers_used(runs: Sequence[Run]) -> Claim:
