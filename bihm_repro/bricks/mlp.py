@@ -8,13 +8,14 @@ from typing import Any
 from bihm_repro.bricks.base import Brick, Map
 from bihm_repro.engine.symbolic import T
 from bihm_repro.errors import InputError
+from bihm_repro.ops.activations import tanh
 
 __all__ = ["Linear", "MLP", "features"]
 
 ACTIVATIONS = {
-    "tanh": T.tanh,
+    "tanh": tanh,
     "relu": lambda x: T.maximum(x, 0),
-    "logistic": lambda x: 0.5 * (1 + T.tanh(0.5 * x)),
+    "logistic": lambda x: 0.5 * (1 + tanh(0.5 * x)),
 }
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from bihm_repro.ops.jax_random_numbers import uniform
+from bihm_repro.ops.total_variation import gradient_of_images
 
 # -- products
 
@@ -38,6 +39,19 @@ def summed_residual(mean, sample, weight) -> tuple:
 def column_means(a) -> tuple:
     """The mean of the rows."""
     return (a.mean(axis=0),)
+
+
+# -- activations and penalties
+
+
+def tanh(x) -> tuple:
+    """The hyperbolic tangent."""
+    return (jnp.tanh(x),)
+
+
+def total_variation_gradient(images, height, width) -> tuple:
+    """The gradient of the total variation of rows that are images."""
+    return (gradient_of_images(jnp, images, int(height), int(width)),)
 
 
 # -- Bernoulli layers

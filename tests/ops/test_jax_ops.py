@@ -7,11 +7,13 @@ import pytest
 
 from bihm_repro.engine.symbolic import T
 from bihm_repro.ops import random_numbers
+from bihm_repro.ops.activations import Tanh
 from bihm_repro.ops.adam import AdamUpdate, CentredAdamUpdate
 from bihm_repro.ops.affine import Affine
 from bihm_repro.ops.bernoulli import SampleLayer, ScoreLayer
 from bihm_repro.ops.gradients import SummedResidual, WeightedGradient
 from bihm_repro.ops.normal import StandardNormal
+from bihm_repro.ops.total_variation import TotalVariationGradient
 
 jax = pytest.importorskip("jax", reason="JAX is not in this environment")
 from bihm_repro.ops import jax_random_numbers  # noqa: E402 - needs JAX
@@ -127,6 +129,18 @@ def test_extreme_logits_are_finite_and_right():
     assert residual == pytest.approx(np.array([[0, -1, 0, -1, -0.5]]), abs=1e-6)
     sample = in_jax(SampleLayer(False, False), logits, 200, 3, 4)[0]
     assert np.array_equal(sample[:, :4], np.tile([1, 0, 1, 0], (200, 1)))
+
+
+def test_tanh():
+    x = normal(12, 30, scale=3.0)
+    assert in_jax(Tanh(), x)[0] == pytest.approx(reference(Tanh(), x)[0], rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (6, 5), (1, 30)])
+def test_total_variation(shape):
+    op, images = TotalVariationGradient(), normal(12, 30)
+    expected, found = reference(op, images, *shape)[0], in_jax(op, images, *shape)[0]
+    assert found.dtype == np.float32 and found == pytest.approx(expected, rel=1e-5, abs=2e-6)
 
 
 def test_gradients():

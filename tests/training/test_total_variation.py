@@ -10,9 +10,13 @@ from bihm_repro.engine.symbolic import function, shared
 from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
 from bihm_repro.models.rbm import RestrictedBoltzmannMachine
+from bihm_repro.ops.total_variation import (
+    SMOOTHING,
+    TotalVariationGradient,
+    total_variation_gradient,
+)
 from bihm_repro.recipes.recipe import Phase, Recipe, TrainingRecipe
 from bihm_repro.training.session import Options, TrainingData, train
-from bihm_repro.training.total_variation import SMOOTHING, total_variation_gradient
 from bihm_repro.training.update import compile_update
 
 SHAPE = (3, 4)
@@ -44,10 +48,21 @@ def numerical_gradient(rows, shape=SHAPE, step=1e-5):
     return found
 
 
-def test_the_gradient_is_that_of_a_loop_over_the_pixels():
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3), (1, 12), (12, 1), (2, 6)])
+def test_the_gradient_is_that_of_a_loop_over_the_pixels(shape):
+    """Compiled in float32, and numpy's in float64 (which the Op runs for other types)."""
+    expected = numerical_gradient(WEIGHTS, shape)
     weights = shared(WEIGHTS, name="p0.W")
-    found = function([], total_variation_gradient(weights, SHAPE, 0.7))()
-    np.testing.assert_allclose(found, 0.7 * numerical_gradient(WEIGHTS), atol=1e-5)
+    found = function([], total_variation_gradient(weights, *shape))()
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    (exact,) = TotalVariationGradient().reference(WEIGHTS.astype(np.float64), *shape)
+    np.testing.assert_allclose(exact, expected, atol=1e-8)
+
+
+def test_images_of_another_size_are_refused():
+    with pytest.raises(ValueError, match="do not fit"):
+        function([], total_variation_gradient(shared(WEIGHTS, name="p0.W"), 3, 5))()
 
 
 @pytest.fixture(scope="module")
