@@ -43,7 +43,7 @@ def total_variation_gradient(images: Any, height: int, width: int) -> Any:
 def gradient_of_images(numeric: Any, images: Any, height: int, width: int) -> Any:
     """Compute ``total_variation_gradient`` with numpy or jax.numpy."""
     pixels = images.reshape(len(images), height, width)
-    gradient = 0
+    gradient: Any = 0
     for axis in (1, 2):
         difference = numeric.diff(pixels, axis=axis)
         slope = difference / numeric.sqrt(difference**2 + SMOOTHING**2)

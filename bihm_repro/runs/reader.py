@@ -172,6 +172,12 @@ class Run:
                 kept[section] = _without_defaults(settings, later)
         return json.dumps({**kept, "dataset": self.dataset}, sort_keys=True, default=str)
 
+    def recipe_without(self, section: str, setting: str) -> str:
+        """What runs that differ in ``setting`` and in the seed alone have in common, as text."""
+        recipe = json.loads(self.recipe_without_seed)
+        recipe.get(section, {}).pop(setting, None)
+        return json.dumps(recipe, sort_keys=True)
+
 
 def _without_defaults(settings: Any, later: dict[str, Any]) -> Any:
     """Leave out the settings that have the default of ``later``."""

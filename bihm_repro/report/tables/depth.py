@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from bihm_repro.report.footnotes import marks_of, notes_for
@@ -12,13 +11,6 @@ from bihm_repro.report.tables.table import Cell, Column, Table, estimate_cell
 from bihm_repro.runs.reader import Run
 
 __all__ = ["depth_runs", "depth_table", "left_out"]
-
-
-def _same_schedule(run: Run) -> str:
-    """What runs of different depth must share to be compared."""
-    recipe = json.loads(run.recipe_without_seed)
-    recipe.get("model", {}).pop("layers", None)
-    return json.dumps(recipe, sort_keys=True)
 
 
 def left_out(layers: tuple[int, ...], complete: tuple[int, ...]) -> int | None:
@@ -43,7 +35,7 @@ def depth_runs(runs: Sequence[Run]) -> tuple[Run | None, list[Run], list[Run]]:
     groups: dict[str, list[Run]] = {}
     for run in runs:
         if run.dataset == MNIST and method_of(run) == "BiHM" and run.evaluation is not None:
-            groups.setdefault(_same_schedule(run), []).append(run)
+            groups.setdefault(run.recipe_without("model", "layers"), []).append(run)
     group = max(groups.values(), key=lambda group: len({run.layers for run in group}), default=[])
     if len({run.layers for run in group}) < 2:
         return None, [], []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -36,21 +35,18 @@ QUANTITIES: tuple[tuple[str, str, str, Callable[[Run], float]], ...] = (
 """Key, heading, LaTeX heading and value of what is compared."""
 
 
-def _without_sleep(run: Run) -> str:
-    """What a run shares with the one that differs from it in the sleep term and the seed alone."""
-    recipe = json.loads(run.recipe_without_seed)
-    recipe.get("training", {}).pop("sleep", None)
-    return json.dumps(recipe, sort_keys=True)
-
-
 def sleep_pairs(runs: Sequence[Run]) -> list[Pair]:
     """Return evaluated runs without and with a sleep term, of the seeds that both have."""
     evaluated = [run for run in runs if run.evaluation is not None]
     groups = seed_groups(run for run in evaluated if run.kind == "bihm")
-    plain = {_without_sleep(g[0]): g for g in groups if not method_of(g[0]).endswith("sleep")}
+    plain = {
+        g[0].recipe_without("training", "sleep"): g
+        for g in groups
+        if not method_of(g[0]).endswith("sleep")
+    }
     pairs = []
     for group in groups:
-        other = plain.get(_without_sleep(group[0]))
+        other = plain.get(group[0].recipe_without("training", "sleep"))
         if other is None or not method_of(group[0]).endswith("sleep"):
             continue
         without = {run.seed: run for run in other}
