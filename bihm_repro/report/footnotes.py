@@ -18,6 +18,7 @@ FEWER_SAMPLES = "¶"
 OTHER_PIXELS = "‖"
 SUBSET = "◊"
 SLEEP_PHASES = "¤"
+PENALTIES = "°"
 CONTINUED = "»"
 
 NOTES = {
@@ -33,6 +34,8 @@ NOTES = {
     SUBSET: "on a random subset of the test split.",
     SLEEP_PHASES: "in some phases of training q also learned from samples of p, by a sleep term "
     "that the paper's method does not have.",
+    PENALTIES: "trained with a total variation penalty on the weights to the pixels, which the "
+    "published method does not have.",
     CONTINUED: "started from the parameters of another run: updates are those since.",
 }
 
@@ -61,6 +64,10 @@ def marks_of(run: Run | None) -> str:
         OTHER_PIXELS: exactness == "not the published draw",
         SUBSET: entry is not None and examples is not None and examples < entry.sizes["test"],
         SLEEP_PHASES: any(phase.get("sleep") for phase in run.recipe.get("phases", ())),
+        PENALTIES: any(
+            part.get("total_variation")
+            for part in (run.recipe.get("training", {}), *run.recipe.get("phases", ()))
+        ),
         CONTINUED: run.continues_another,
     }
     return "".join(mark for mark, holds in conditions.items() if holds)

@@ -101,11 +101,13 @@ def test_recipes_of_reweighted_wake_sleep_are_the_papers():
         assert recipe.training.control_variate == contest
 
 
-@pytest.mark.parametrize(("name", "l1"), [("vae/mnist-start", 0), ("vae/mnist", 1e-3)])
-def test_recipes_of_the_vae_have_the_papers_model(name, l1):
-    """Two layers of 500 each side, 100 latents, N(0, 0.1^2) weights, biases 0, K = 1."""
+@pytest.mark.parametrize(
+    ("name", "weights", "l1"), [("vae/mnist-paper", "gaussian", 0), ("vae/mnist", "glorot", 1e-3)]
+)
+def test_recipes_of_the_vae_have_the_papers_model(name, weights, l1):
+    """Two layers of 500 each side, 100 latents, biases 0; as published, weights N(0, 0.1^2)."""
     recipe = Recipe.load(find_recipe(name))
     model = recipe.model
     assert (model.layers, model.hidden, model.activation) == ((100,), (500, 500), "relu")
-    assert (model.weights, model.weights_scale, model.bias) == ("gaussian", 0.1, 0.0)
+    assert (model.weights, model.weights_scale, model.bias) == (weights, 0.1, 0.0)
     assert recipe.phases[0].samples == 1 and recipe.training.l1 == l1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from synthetic_runs import evaluation, write_run
 
-from bihm_repro.report.footnotes import marks_of, notes_for
 from bihm_repro.report.methods import method_of
 from bihm_repro.report.tables import build_tables
 from bihm_repro.report.tables.sleep import sleep_pairs, sleep_table
@@ -64,13 +63,3 @@ def test_a_run_with_a_sleep_term_does_not_represent_bihm(runs):
     only = [run for run in runs if method_of(run) == "BiHM-sleep"]
     uci = next(table for table in build_tables(only, ["uci"]) if table.name == "uci")
     assert next(row[1].value for row in uci.rows if row[0].value == "adult") is None
-
-
-def test_a_run_with_a_sleep_term_in_some_phases_is_marked(tmp_path):
-    for name, sleep in (("with", "sleep = 1.0\n"), ("without", "")):
-        phases = f"[[phases]]\nsamples = 10\n[[phases]]\nsamples = 100\n{sleep}"
-        write_run(tmp_path, name, "adult", evaluated=evaluation(-13.0), extra=phases)
-    runs = {run.name: run for run in read_runs(tmp_path)[0]}
-    assert {method_of(run) for run in runs.values()} == {"BiHM"}
-    assert (marks_of(runs["with"]), marks_of(runs["without"])) == ("¤", "")
-    assert "sleep term" in notes_for(runs.values())[0]
