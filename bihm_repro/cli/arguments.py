@@ -35,7 +35,7 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
         "mirror": {
             "default": os.environ.get("BIHM_DATA_MIRROR") or None,
             "metavar": "DIR_OR_URL",
-            "help": "folder or address tried before the public ones (BIHM_DATA_MIRROR)",
+            "help": "folder or URL tried before the public ones (BIHM_DATA_MIRROR)",
         },
         "fresh": {
             "action": "store_true",

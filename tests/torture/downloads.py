@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from bihm_repro.datasets.fetch import Policy, check_address, fetch
+from bihm_repro.datasets.fetch import Policy, check_url, fetch
 from bihm_repro.errors import InputError, SetupError
 from tests.torture.harness import Case, Failure, Group, fault_of
 from tests.torture.mutations import NASTY_TEXTS, mutated_text
@@ -198,7 +198,7 @@ def _attack(prepared: None, case: Case) -> str:
     chance = case.random
     if case.number % 5:
         text = f"http://example.org:80/{chance.choice(NASTY_TEXTS)}"
-        check_address(mutated_text(text, chance).decode("utf-8", "replace"))
+        check_url(mutated_text(text, chance).decode("utf-8", "replace"))
         return "accepted"
     server = _server()
     server.chance = chance
