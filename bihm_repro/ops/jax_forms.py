@@ -9,8 +9,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from bihm_repro.ops.images import gradient_of_images
 from bihm_repro.ops.jax_random_numbers import uniform
-from bihm_repro.ops.total_variation import gradient_of_images
 
 # -- products
 

@@ -1,8 +1,4 @@
-"""The gradient of the total variation of images, in one pass over memory.
-
-The total variation of an image is the sum of |d| over the differences d between vertically and
-horizontally neighbouring pixels, with |d| smoothed to sqrt(d^2 + SMOOTHING^2).
-"""
+"""The gradient of the total variation of images, in one pass over memory; see ``images``."""
 
 from __future__ import annotations
 
@@ -11,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from bihm_repro.ops.fused import FusedOp
+from bihm_repro.ops.images import SMOOTHING, gradient_of_images
 
-__all__ = ["SMOOTHING", "gradient_of_images", "total_variation_gradient"]
-
-SMOOTHING = 0.1
+__all__ = ["total_variation_gradient"]
 
 
 class TotalVariationGradient(FusedOp):
@@ -38,16 +33,3 @@ class TotalVariationGradient(FusedOp):
 def total_variation_gradient(images: Any, height: int, width: int) -> Any:
     """Return the gradient of the sum over ``images`` (n, height * width), of the same shape."""
     return TotalVariationGradient()(images, height, width)
-
-
-def gradient_of_images(numeric: Any, images: Any, height: int, width: int) -> Any:
-    """Compute ``total_variation_gradient`` with numpy or jax.numpy."""
-    pixels = images.reshape(len(images), height, width)
-    gradient: Any = 0
-    for axis in (1, 2):
-        difference = numeric.diff(pixels, axis=axis)
-        slope = difference / numeric.sqrt(difference**2 + SMOOTHING**2)
-        before, after = [(0, 0)] * 3, [(0, 0)] * 3
-        before[axis], after[axis] = (1, 0), (0, 1)
-        gradient += numeric.pad(slope, before) - numeric.pad(slope, after)
-    return gradient.reshape(images.shape)

@@ -10,11 +10,8 @@ from bihm_repro.engine.symbolic import function, shared
 from bihm_repro.errors import InputError
 from bihm_repro.models.bihm import BidirectionalHelmholtzMachine
 from bihm_repro.models.rbm import RestrictedBoltzmannMachine
-from bihm_repro.ops.total_variation import (
-    SMOOTHING,
-    TotalVariationGradient,
-    total_variation_gradient,
-)
+from bihm_repro.ops.images import SMOOTHING
+from bihm_repro.ops.total_variation import TotalVariationGradient, total_variation_gradient
 from bihm_repro.recipes.recipe import Phase, Recipe, TrainingRecipe
 from bihm_repro.training.session import Options, TrainingData, train
 from bihm_repro.training.update import compile_update
