@@ -126,7 +126,7 @@ def test_hidden_sizes_for_all_or_for_each():
 
 def test_the_published_schedule():
     """Eight rates 1e-3 * 10^(-i/7), held for 3^i epochs each; batches of 20 and K = 5."""
-    recipe = Recipe.load(find_recipe("iwae/mnist"))
+    recipe = Recipe.load(find_recipe("iwae/mnist-paper"))
     phase: Phase = recipe.phases[0]
     assert [epochs for _, epochs in phase.learning_rates] == [3**i for i in range(8)]
     assert [rate for rate, _ in phase.learning_rates] == pytest.approx(

@@ -58,10 +58,16 @@ def test_paper_variants_keep_the_papers_schedule(name):
 
 
 def test_the_iwae_schedule_holds_eight_rates_for_3280_epochs():
-    phase = Recipe.load(find_recipe("iwae/mnist")).phases[0]
+    phase = Recipe.load(find_recipe("iwae/mnist-paper")).phases[0]
     assert phase.last_epoch == 3280 and len(phase.learning_rates) == 8
     assert (phase.rate_at(0), phase.rate_at(1)) == (1e-3, phase.rate_at(3))
     assert phase.rate_at(3279) == pytest.approx(1e-4)
+
+
+def test_the_iwae_with_penalties_has_the_layers_of_the_published_one():
+    published, ours = (Recipe.load(find_recipe(f"iwae/{name}")) for name in ("mnist-paper", "mnist"))
+    assert ours.model == published.model
+    assert ours.training.total_variation > 0 == published.training.total_variation
 
 
 DEPTHS = [f"mnist-{count}layers" for count in (1, 2, 3, 6, 9)]
