@@ -65,9 +65,11 @@ def test_the_iwae_schedule_holds_eight_rates_for_3280_epochs():
 
 
 def test_the_iwae_with_penalties_has_the_layers_of_the_published_one():
-    published, ours = (Recipe.load(find_recipe(f"iwae/{name}")) for name in ("mnist-paper", "mnist"))
+    published = Recipe.load(find_recipe("iwae/mnist-paper"))
+    ours = Recipe.load(find_recipe("iwae/mnist"))
     assert ours.model == published.model
-    assert ours.training.total_variation > 0 == published.training.total_variation
+    assert ours.training.total_variation > 0
+    assert published.training.total_variation == published.training.l1 == 0
 
 
 DEPTHS = [f"mnist-{count}layers" for count in (1, 2, 3, 6, 9)]
