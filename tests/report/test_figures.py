@@ -135,6 +135,18 @@ def test_a_run_that_continues_another_is_marked_and_has_no_learning_curve(mnist)
     ]
 
 
+def test_learning_curves_prefer_a_run_that_is_long_enough(mnist, monkeypatch):
+    """Before the plainly named run, which has fewer updates."""
+    write_run(mnist, "vae-long", "binarized_mnist", kind="vae", layers=(4,), epochs=6)
+    runs = runs_of(mnist)
+    long = next(run for run in runs if run.name == "vae-long")
+    numbers, _ = curves.learning_curves(runs)
+    assert set(numbers["run"]) == {"mnist", "mnist-vae"}
+    monkeypatch.setattr(curves, "LONG_RUN", long.log["updates"].max())
+    numbers, _ = curves.learning_curves(runs)
+    assert set(numbers["run"]) == {"mnist", "vae-long"}
+
+
 def test_learning_curves_show_the_best_of_every_kind(mnist):
     """However far behind the others it is."""
     runs = runs_of(mnist)

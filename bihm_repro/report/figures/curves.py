@@ -35,16 +35,23 @@ __all__ = [
 ]
 
 MNIST = "binarized_mnist"
+LONG_RUN = 200_000
+"""Updates that a run of the learning curves should have, where a method has such a run."""
+
 INNER_STYLES = {1: ("#0b3c6f", "-", "o"), 10: ("#d1660a", "--", "s"), 100: ("#2f8f5b", "-.", "^")}
 
 
 def _logged_run(runs: Sequence[Run], method: str) -> Run | None:
-    """The MNIST run of a method whose log has test measurements from its first epochs on."""
+    """The MNIST run of a method whose log has test measurements from its first epochs on.
+
+    A run of at least ``LONG_RUN`` updates is preferred to a shorter one.
+    """
     logged = [
         run
         for run in runs
         if method_of(run) == method and not run.continues_another and measured_counts(run.log)
     ]
+    logged = [run for run in logged if run.log["updates"].max() >= LONG_RUN] or logged
     layers = paper.MNIST_LAYERS.get(method)
     found = (main_run(logged, MNIST, kind, layers) for kind in {run.kind for run in logged})
     return next((run for run in found if run is not None), None)
