@@ -33,7 +33,7 @@ recipe = Recipe.from_dict({
     "dataset": "bars", "seed": 3, "model": {"layers": [5, 3]},
     "training": {"batch_size": 60},
     "phases": [{"samples": 3, "learning_rate": 0.03, "max_epochs": 5, "patience": 5},
-               {"samples": 4, "learning_rate": 0.01, "max_epochs": 5, "patience": 2,
+               {"samples": 4, "learning_rate": 0.01, "max_epochs": 25, "patience": 25,
                 "average_over": 8, "valid_samples": 6}],
     "monitor": {"valid_samples": 3, "test_every": 3, "test_samples": [1, 4],
                 "test_examples": 50, "z_samples": 200, "checkpoint_seconds": 0},
