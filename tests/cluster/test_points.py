@@ -90,7 +90,7 @@ def test_bad_grids_are_named_before_anything_starts(toy, grid, message):
     assert message in str(error.value)
 
 
-def test_seeds_and_addresses(tmp_path):
+def test_seeds_and_places_of_workers(tmp_path):
     assert parse_seeds("0-2,2,9") == (0, 1, 2, 9)
     for text in ("", "a", "3-1", "-1", "0-99999999", "1,,2"):
         with pytest.raises(InputError, match="--seeds"):

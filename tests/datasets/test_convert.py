@@ -35,7 +35,7 @@ def save_amat(folder, splits=SPLITS):
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """A small data set in the catalogue, with addresses that no machine has."""
+    """A small data set in the catalogue, with URLs that no machine has."""
     info = DatasetInfo(
         "tiny",
         12,
@@ -58,7 +58,7 @@ PATIENCE = fetch.Policy(tries=2, timeout=5, sleep=lambda seconds: None)
 
 @pytest.fixture
 def serve(tmp_path):
-    """Serve a folder over HTTP; returns the folder and its address."""
+    """Serve a folder over HTTP; returns the folder and its URL."""
     folder = tmp_path / "served"
     folder.mkdir()
 
@@ -91,10 +91,10 @@ def test_from_a_mirror_folder(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("save", [save_amat, lambda folder: save_npz(folder / "tiny.npz")])
-def test_from_a_mirror_address(tiny, tmp_path, serve, save):
-    folder, address = serve
+def test_from_the_url_of_a_mirror(tiny, tmp_path, serve, save):
+    folder, url = serve
     save(folder)
-    convert("tiny", tmp_path / "data", mirror=address + "/")
+    convert("tiny", tmp_path / "data", mirror=url + "/")
     check(tmp_path / "data")
 
 
@@ -106,15 +106,15 @@ def test_from_files_put_into_place_by_hand(tiny, tmp_path):
     check(tmp_path / "data")
 
 
-def test_public_addresses_in_order_each_refusal_reported(tiny, monkeypatch, tmp_path, serve):
-    folder, address = serve
+def test_public_urls_in_order_each_refusal_reported(tiny, monkeypatch, tmp_path, serve):
+    folder, url = serve
     save_amat(folder)
     wrong = dict(SPLITS, test=1 - SPLITS["test"])
     save_npz(folder / "tiny.npz", wrong)
     sources = (
-        Source("npz", {"all": f"{address}/absent.npz"}),
-        Source("npz", {"all": f"{address}/tiny.npz"}),
-        Source("amat", {name: f"{address}/tiny_{name}.amat" for name in SPLITS}),
+        Source("npz", {"all": f"{url}/absent.npz"}),
+        Source("npz", {"all": f"{url}/tiny.npz"}),
+        Source("amat", {name: f"{url}/tiny_{name}.amat" for name in SPLITS}),
     )
     monkeypatch.setitem(DATASETS, "tiny", dataclasses.replace(tiny, sources=sources))
     lines = []

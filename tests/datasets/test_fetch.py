@@ -237,7 +237,7 @@ def test_a_host_that_swallows_connections_is_given_up_after_two_tries(
 
 
 @pytest.mark.parametrize(
-    "address",
+    "url",
     [
         "file:///etc/hostname",
         "ftp://example.invalid/x.npz",
@@ -250,9 +250,9 @@ def test_a_host_that_swallows_connections_is_given_up_after_two_tries(
         "http://a/\n",
     ],
 )
-def test_other_addresses_are_refused(tmp_path, address):
+def test_other_urls_are_refused(tmp_path, url):
     with pytest.raises(InputError, match="not an http or https URL"):
-        fetch(address, tmp_path)
+        fetch(url, tmp_path)
 
 
 def redirect(target):
